@@ -13,13 +13,13 @@ mod floats;
 use std::time::{Duration, Instant};
 
 use floats::Floats;
-use kiln::threads::Threads;
 use kiln_kernels::cpu::blockwise::{
     BlockFormat, BlockProduct, BlockProductBlocks, BlockProductShape, BlockSource, CodeBytes, Codes, LeftElements,
     Offsets, Products, ZeroPoints,
 };
 use kiln_kernels::parallel::Parallel;
 use kiln_kernels::{EmitEach, Extensions, Isa};
+use kiln_tensor::threads::Threads;
 
 /// Reduction and columns.
 const MATRICES: [(usize, usize); 3] = [(896, 4864), (4864, 896), (4096, 11008)];

@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use half::f16;
-use kiln::tensor::DType;
 use kiln::{Decoder, DecoderCache, RunOptions, SessionOptions, Tensor};
+use kiln_tensor::DType;
 
 struct Arguments {
     model: PathBuf,

@@ -8,14 +8,14 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use kiln::cache::{Cache, Limits};
-use kiln::exec::conv::{ConvKey, ConvProblem};
-use kiln::exec::matmul::{MatMulKey, MatMulProblem, Stored};
-use kiln::exec::{BuildCx, Family, Target};
-use kiln::record::{CacheMode, Fingerprint, Store};
+use kiln_cache::{Cache, Limits};
 use kiln_kernels::cpu::conv::ConvShape;
 use kiln_kernels::cpu::{Elements, Numerics};
 use kiln_kernels::{CodeKey, Isa};
+use kiln_run::exec::conv::{ConvKey, ConvProblem};
+use kiln_run::exec::matmul::{MatMulKey, MatMulProblem, Stored};
+use kiln_run::exec::{BuildCx, Family, Target};
+use kiln_run::record::{CacheMode, Fingerprint, Store};
 
 const THREADS: usize = 1;
 const SHAPES: u64 = 10_000;

@@ -15,11 +15,11 @@ mod limit;
 use std::time::{Duration, Instant};
 
 use floats::Floats;
-use kiln::threads::Threads;
 use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, Strategy, WinogradTile};
 use kiln_kernels::cpu::gemm::{Epilogue, Extras, Left, Matmul, MatmulShape, Panels, Right, Source, panel_vectors};
 use kiln_kernels::cpu::{Elements, Numerics, PackedWeights, PackedWeightsMut, Precision};
 use kiln_kernels::{EmitEach, Isa};
+use kiln_tensor::threads::Threads;
 
 /// Rows, reduction, columns; and whether the right-hand side is packed beforehand.
 const PRODUCTS: [(usize, usize, usize, bool); 14] = [

@@ -22,15 +22,14 @@ mod peers;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use kiln::threads::Threads;
+use floats::Floats;
 use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, ConvStored, Strategy};
 use kiln_kernels::cpu::gemm::{Epilogue, Extras, Left, Matmul, MatmulShape, Panels, Right, Source, panel_vectors};
 use kiln_kernels::cpu::{
     Activations, ActivationsMut, Elements, Numerics, PackedWeights, PackedWeightsMut, Precision, Stored,
 };
 use kiln_kernels::{EmitEach, Isa, Parallel};
-
-use floats::Floats;
+use kiln_tensor::threads::Threads;
 use peers::Times;
 
 /// Channels, filters, size, kernel, stride, groups.

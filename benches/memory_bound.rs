@@ -18,8 +18,8 @@ mod rows;
 #[path = "memory_bound/table.rs"]
 mod table;
 
-use kiln::threads::Threads;
 use kiln_kernels::Result;
+use kiln_tensor::threads::Threads;
 use table::Table;
 
 fn main() -> Result<()> {

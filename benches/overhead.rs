@@ -11,13 +11,13 @@
 
 use std::time::{Duration, Instant};
 
-use kiln::exec::chain::{ChainKey, ChainProblem};
-use kiln::graph::{Graph, GraphBuilder, ValueId};
-use kiln::onnx;
 use kiln::session::{Session, SessionOptions};
-use kiln::tensor::{DType, Tensor};
 use kiln_kernels::Serial;
 use kiln_kernels::cpu::chain::{BinaryOp, Builder, Geometry, Operand, Storage, Target};
+use kiln_model::onnx;
+use kiln_model::{Graph, GraphBuilder, ValueId};
+use kiln_run::exec::chain::{ChainKey, ChainProblem};
+use kiln_tensor::{DType, Tensor};
 
 /// Elements of every value.
 const WIDTH: usize = 8;

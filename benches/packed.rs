@@ -18,9 +18,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use kiln::graph::ir::Dim;
 use kiln::session::{Port, Session, SessionOptions};
-use kiln::tensor::{DType, Tensor};
+use kiln_model::ir::Dim;
+use kiln_tensor::{DType, Tensor};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 

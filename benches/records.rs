@@ -15,15 +15,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kiln::cache::{Cache, F32Bits, Key, Limits};
-use kiln::exec::matmul::{MatMulKey, MatMulProblem, Stored};
-use kiln::exec::request::{InputShape, RequestKey};
-use kiln::exec::{BuildCx, Family, Target};
-use kiln::graph::GraphBuilder;
-use kiln::record::{CacheMode, Evidence, Fingerprint, Record, Recorded, Store, encode, inspect_file};
 use kiln::session::{Session, SessionError, SessionOptions};
-use kiln::tensor::{DType, Tensor};
+use kiln_cache::{Cache, Limits};
 use kiln_kernels::cpu::Elements;
+use kiln_key::{F32Bits, Key};
+use kiln_model::GraphBuilder;
+use kiln_run::exec::matmul::{MatMulKey, MatMulProblem, Stored};
+use kiln_run::exec::request::{InputShape, RequestKey};
+use kiln_run::exec::{BuildCx, Family, Target};
+use kiln_run::record::{CacheMode, Evidence, Fingerprint, Record, Recorded, Store, encode, inspect_file};
+use kiln_tensor::{DType, Tensor};
 use serde::{Deserialize, Serialize};
 
 const ROUNDS: usize = 5;

@@ -7,10 +7,10 @@
 
 use std::path::{Path, PathBuf};
 
-use kiln::graph::GraphBuilder;
-use kiln::onnx;
 use kiln::session::{Session, SessionOptions};
-use kiln::tensor::{DType, Tensor};
+use kiln_model::GraphBuilder;
+use kiln_model::onnx;
+use kiln_tensor::{DType, Tensor};
 
 /// A model file with one product and a softmax, of any length.
 fn small_model(folder: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {

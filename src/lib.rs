@@ -24,57 +24,34 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The names below are the library's; its modules are for the command, the tests and readers of the source. Lowest
-//! first, each module imports only from those before it:
+//! The names below are the library's; `packed` (models with packed weights, mapped) and `session` are for the command and
+//! the tests. What a session is made of are crates of their own, lowest first:
 //!
-//! - [`knobs`]: the environment variables, of the crate `kiln-knobs`.
-//! - [`tensor`], [`threads`]: memory and fork-join, of the crate `kiln-tensor`. [`cache`] is `kiln-cache`.
-//! - [`record`]: what builders chose, kept from process to process; the crate is `kiln-records`.
-//! - [`exec`]: one kernel family a file: key, builder, executor.
-//! - [`graph`]: descriptions, passes, and the trait of a running node.
-//! - [`ops`]: what ONNX means by each operator.
-//! - [`onnx`]: model files. [`packed`]: models with packed weights, mapped.
-//!
-//! `gpu` (feature `device`) is the interface to devices beside the processor, from the kernels crate.
+//! - `kiln-fork`, `kiln-key`, `kiln-cache`, `kiln-records`: locks, keys, the executor cache, records.
+//! - `kiln-kernels`: emitters and kernels of the processor, and devices beside it.
+//! - `kiln-knobs`, `kiln-tensor`: environment variables; tensors, their memory, threads.
+//! - `kiln-model`: graphs, passes, the table of operators, ONNX files.
+//! - `kiln-run`: executors, nodes, plans. `kiln-ops`: what ONNX means by each operator.
 
 #![allow(rustdoc::private_intra_doc_links, reason = "headers guide readers of the source to private files too")]
 #![deny(unsafe_code)]
 
 #[doc(hidden)]
-pub mod cache;
-#[doc(hidden)]
-pub mod graph;
-#[doc(hidden)]
 pub mod packed;
 #[doc(hidden)]
 pub mod session;
 
-pub use cache::{Cache, Limits, Stats};
+pub use kiln_cache::{Cache, Limits, Stats};
 pub use kiln_kernels::Isa;
 pub use kiln_kernels::extent::{Foreign, ForeignMut};
-#[doc(hidden)]
-#[cfg(feature = "device")]
-pub use kiln_kernels::gpu;
-#[doc(hidden)]
-pub use kiln_knobs as knobs;
 pub use kiln_knobs::{KnobError, Knobs, Pack};
 pub use kiln_model::ir::{Dim, Metadata, ValueKind};
-#[doc(hidden)]
-pub use kiln_model::onnx;
 pub use kiln_model::onnx::ModelError;
 pub use kiln_model::{Attr, Graph, GraphBuilder, Map, Stopped, Value, ValueId};
-#[doc(hidden)]
-pub use kiln_ops as ops;
 pub use kiln_run::record::{
     CacheMode, Credentials, RecordError, Remote, RemoteError, RemotePolicy, SaveReport, Store, StoreStats,
 };
 pub use kiln_run::{LoopLimits, Observer, StepEvent};
-#[doc(hidden)]
-pub use kiln_run::{exec, record};
-#[doc(hidden)]
-pub use kiln_tensor as tensor;
-#[doc(hidden)]
-pub use kiln_tensor::threads;
 pub use kiln_tensor::threads::{Threads, ThreadsError};
 pub use kiln_tensor::{DType, Element, Tensor, TensorError, TensorSpec};
 pub use packed::{PackedError, Verify};

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use kiln::cache::{Cache, Limits};
-use kiln::graph::{Graph, GraphBuilder};
 use kiln::session::{Session, SessionOptions, Tune};
-use kiln::tensor::{DType, Tensor};
+use kiln_cache::{Cache, Limits};
+use kiln_model::{Graph, GraphBuilder};
+use kiln_tensor::{DType, Tensor};
 
 /// Held by each test, because a child inherits the state of its parent's other threads.
 static ALONE: Mutex<()> = Mutex::new(());

@@ -1,10 +1,10 @@
 //! Initialisers that a model also lists as inputs: constants that a request may replace.
 
-use kiln::graph::ir::{Attr, Dim, Graph};
-use kiln::graph::{GraphBuilder, ValueId};
-use kiln::onnx;
 use kiln::session::{Session, SessionError, SessionOptions};
-use kiln::tensor::{DType, Tensor};
+use kiln_model::ir::{Attr, Dim, Graph};
+use kiln_model::onnx;
+use kiln_model::{GraphBuilder, ValueId};
+use kiln_tensor::{DType, Tensor};
 
 fn floats(shape: &[usize], values: impl Iterator<Item = f32> + Clone) -> Tensor {
     let count = shape.iter().product();

@@ -3,19 +3,21 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use kiln::cache::{Key, Outcome};
-use kiln::exec::conv::ConvKey;
-use kiln::exec::footprint::FootprintKey;
-use kiln::exec::machine::MachineKey;
-use kiln::exec::matmul::MatMulKey;
-use kiln::exec::request::RequestKey;
-use kiln::graph::ir::Dim;
-use kiln::graph::{Attr, Graph, GraphBuilder, Observer, StepEvent};
-use kiln::record::{CacheMode, Evidence, EvidenceKind, Record, Recorded, Store, decode};
 use kiln::session::{Session, SessionOptions, Tune};
-use kiln::tensor::{DType, Tensor};
+use kiln_cache::Outcome;
 use kiln_kernels::cpu::conv::ConvBlocks;
 use kiln_kernels::cpu::gemm::MatmulBlocks;
+use kiln_key::Key;
+use kiln_model::ir::Dim;
+use kiln_model::{Attr, Graph, GraphBuilder};
+use kiln_run::exec::conv::ConvKey;
+use kiln_run::exec::footprint::FootprintKey;
+use kiln_run::exec::machine::MachineKey;
+use kiln_run::exec::matmul::MatMulKey;
+use kiln_run::exec::request::RequestKey;
+use kiln_run::record::{CacheMode, Evidence, EvidenceKind, Record, Recorded, Store, decode};
+use kiln_run::{Observer, StepEvent};
+use kiln_tensor::{DType, Tensor};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 

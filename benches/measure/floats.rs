@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use kiln::tensor::Buffer;
+use kiln_tensor::Buffer;
 
 /// A buffer like those of tensors and packed weights: at a cache line, large ones in huge pages.
 pub(crate) struct Floats {

@@ -4,17 +4,18 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use kiln::cache::{Cache, F32Bits, Limits};
-use kiln::exec::context::BuildCx;
-use kiln::exec::family::Family;
-use kiln::exec::resize::{Mode, ResizeAxis, ResizeKey, ResizeProblem, Rounding, Transform};
-use kiln::graph::GraphBuilder;
-use kiln::graph::ir::{Attr, Dim};
-use kiln::record::Store;
 use kiln::session::{Session, SessionOptions};
-use kiln::tensor::{DType, Tensor};
+use kiln_cache::{Cache, Limits};
 use kiln_kernels::cpu::transpose::{Collapsed, Method, Transpose};
 use kiln_kernels::{EmitEach, Isa, KernelError, Parallel, Result};
+use kiln_key::F32Bits;
+use kiln_model::GraphBuilder;
+use kiln_model::ir::{Attr, Dim};
+use kiln_run::exec::context::BuildCx;
+use kiln_run::exec::family::Family;
+use kiln_run::exec::resize::{Mode, ResizeAxis, ResizeKey, ResizeProblem, Rounding, Transform};
+use kiln_run::record::Store;
+use kiln_tensor::{DType, Tensor};
 
 use crate::table::{Table, values};
 

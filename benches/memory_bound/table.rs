@@ -4,8 +4,8 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use kiln::threads::Threads;
 use kiln_kernels::{Isa, Parallel, Result};
+use kiln_tensor::threads::Threads;
 
 /// How long one row may take.
 const BUDGET: Duration = Duration::from_millis(60);

@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use kiln::onnx::Limits;
-use kiln::record::CacheMode;
+use kiln_model::onnx::Limits;
+use kiln_run::record::CacheMode;
 use kiln::session::{Session, SessionOptions};
-use kiln::tensor::Tensor;
+use kiln_tensor::Tensor;
 use libfuzzer_sys::fuzz_target;
 use wire::{Message, elsewhere, graph, model};
 

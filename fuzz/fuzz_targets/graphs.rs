@@ -6,9 +6,9 @@
 #[path = "../../tests/passes/draw.rs"]
 mod draw;
 
-use kiln::graph::passes::PassOptions;
+use kiln_model::passes::PassOptions;
 use kiln::session::{Session, SessionOptions};
-use kiln::tensor::Tensor;
+use kiln_tensor::Tensor;
 use kiln_kernels::Isa;
 use libfuzzer_sys::fuzz_target;
 

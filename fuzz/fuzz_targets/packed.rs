@@ -11,11 +11,11 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use kiln::onnx;
+use kiln_model::onnx;
 use kiln::packed::{HEADER, Verify};
-use kiln::record::CacheMode;
+use kiln_run::record::CacheMode;
 use kiln::session::{Session, SessionOptions};
-use kiln::tensor::Tensor;
+use kiln_tensor::Tensor;
 use libfuzzer_sys::fuzz_target;
 
 /// A request: inputs by name.

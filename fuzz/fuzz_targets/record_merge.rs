@@ -8,7 +8,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use kiln::record::{CacheMode, Fingerprint, Store, inspect_file};
+use kiln_run::record::{CacheMode, Fingerprint, Store, inspect_file};
 use libfuzzer_sys::fuzz_target;
 
 /// A folder for each process, which only its user may write: other folders are refused unread.
@@ -20,7 +20,7 @@ static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
 
 /// A header that is right, so that the fuzzer need not find its checksum.
 fn with_header(body: &[u8], fingerprint: &Fingerprint) -> Vec<u8> {
-    let whole = kiln::record::write_blob(&[], fingerprint).expect("no record is too long");
+    let whole = kiln_run::record::write_blob(&[], fingerprint).expect("no record is too long");
     [&whole[..64], body].concat()
 }
 

@@ -6,15 +6,16 @@
 
 use std::sync::{Arc, LazyLock};
 
-use kiln::cache::{Cache, F32Bits, Limits};
-use kiln::exec::matmul::{MatMulKey, MatMulProblem, Stored};
-use kiln::exec::request::RequestKey;
-use kiln::exec::tune::Operands;
-use kiln::exec::{BuildCx, Family, Target, Verifier};
-use kiln::graph::{Graph, GraphBuilder};
-use kiln::record::{Evidence, Record, Recorded, Store, encode};
+use kiln_cache::{Cache, Limits};
+use kiln_key::F32Bits;
+use kiln_run::exec::matmul::{MatMulKey, MatMulProblem, Stored};
+use kiln_run::exec::request::RequestKey;
+use kiln_run::exec::tune::Operands;
+use kiln_run::exec::{BuildCx, Family, Target, Verifier};
+use kiln_model::{Graph, GraphBuilder};
+use kiln_run::record::{Evidence, Record, Recorded, Store, encode};
 use kiln::session::{Numerics, Precision, Session, SessionOptions};
-use kiln::tensor::{DType, Tensor};
+use kiln_tensor::{DType, Tensor};
 use libfuzzer_sys::fuzz_target;
 use smallvec::SmallVec;
 
@@ -99,7 +100,7 @@ fn foresee(inputs: &[u8]) {
     let records = Arc::new(Store::in_memory());
     honest.iter().for_each(|record| assert!(records.insert_record(record)));
     records.insert_record(&Record {
-        family: <RequestKey as kiln::cache::Key>::FAMILY.to_owned(),
+        family: <RequestKey as kiln_key::Key>::FAMILY.to_owned(),
         revision: RequestKey::REVISION,
         key: [begin, inputs].concat(),
         choice: Vec::new(),
@@ -135,7 +136,7 @@ fuzz_target!(|choice: &[u8]| {
     let Ok(key) = encode(&key()) else { return };
     let evidence = Evidence::measured(1, u32::MAX);
     let record = Record {
-        family: <MatMulKey as kiln::cache::Key>::FAMILY.to_owned(),
+        family: <MatMulKey as kiln_key::Key>::FAMILY.to_owned(),
         revision: MatMulKey::REVISION,
         key,
         choice: choice.to_vec(),

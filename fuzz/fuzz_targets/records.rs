@@ -7,7 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use kiln::record::inspect_file;
+use kiln_run::record::inspect_file;
 use libfuzzer_sys::fuzz_target;
 
 /// One file for each process, written again for every input, in a folder that only its user may write: other folders

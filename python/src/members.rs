@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kiln::onnx::{Bytes, ExternalData, Limits};
+use kiln_model::onnx::{Bytes, ExternalData, Limits};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 

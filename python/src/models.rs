@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use kiln::onnx::{Bytes, ExternalData};
+use kiln_model::onnx::{Bytes, ExternalData};
 use kiln::{DType, Tensor, TensorSpec};
 use numpy::PyUntypedArray;
 use numpy::prelude::*;

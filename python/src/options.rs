@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use kiln::record::RemotePolicy;
+use kiln_run::record::RemotePolicy;
 use kiln::{CacheMode, Isa, Pack, SessionOptions, Threads, Tune, Verify};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -55,7 +55,7 @@ impl Pool {
 /// its own, because it has none of its parent's threads.
 fn shared_pool(py: Python<'_>, count: usize) -> PyResult<Threads> {
     static POOLS: Mutex<Option<HashMap<(u32, usize), Threads>>> = Mutex::new(None);
-    let count = if count == 0 { kiln::threads::available() } else { count };
+    let count = if count == 0 { kiln_tensor::threads::available() } else { count };
     // Held together with the interpreter's lock, so that during a fork no other thread holds it.
     let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
     let pools = pools.get_or_insert_default();

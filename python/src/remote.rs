@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use kiln::knobs::Knobs;
-use kiln::record::{Credentials, Object, Over, Put, Remote, RemoteError, connect};
+use kiln_knobs::Knobs;
+use kiln_run::record::{Credentials, Object, Over, Put, Remote, RemoteError, connect};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 

@@ -7,11 +7,12 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use kiln::graph::{GraphBuilder, NodeError};
-use kiln::record::Store;
 use kiln::session::{Held, ProcessMemory, Session, SessionError, SessionOptions};
-use kiln::tensor::{DType, Tensor, TensorError};
 use kiln_kernels::memory::Refused;
+use kiln_model::GraphBuilder;
+use kiln_run::NodeError;
+use kiln_run::record::Store;
+use kiln_tensor::{DType, Tensor, TensorError};
 
 use super::MIB;
 use super::rest::{network, run};
@@ -77,7 +78,8 @@ fn write_products(path: &Path) {
         last = graph.op("MatMul", &[last, weights], &[]);
     }
     graph.output("y", last);
-    std::fs::write(path, kiln::onnx::write(&graph.finish()).expect("it is written")).expect("the folder is the test's");
+    std::fs::write(path, kiln_model::onnx::write(&graph.finish()).expect("it is written"))
+        .expect("the folder is the test's");
 }
 
 /// The error of a load that was refused for the ceiling.

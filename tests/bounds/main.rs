@@ -14,10 +14,9 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use kiln::cache::Limits;
-use kiln::record::Store;
 use kiln::session::{Session, SessionOptions};
-
+use kiln_cache::Limits;
+use kiln_run::record::Store;
 use operators::{OPERATORS, Operator};
 
 /// The file, in the folder that a process is started in, with its job: operator, limit, first shapes, all shapes,

@@ -1,8 +1,8 @@
 //! Graphs of one computing operator each, and requests for them of shapes that never return.
 
-use kiln::graph::ir::Attr;
-use kiln::graph::{Graph, GraphBuilder, ValueId};
-use kiln::tensor::{DType, Tensor};
+use kiln_model::ir::Attr;
+use kiln_model::{Graph, GraphBuilder, ValueId};
+use kiln_tensor::{DType, Tensor};
 
 /// An operator whose shapes change.
 pub(crate) struct Operator {

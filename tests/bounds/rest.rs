@@ -9,10 +9,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kiln::graph::{Graph, GraphBuilder, ValueId};
-use kiln::record::Store;
 use kiln::session::{Session, SessionOptions};
-use kiln::tensor::{DType, Tensor};
+use kiln_model::{Graph, GraphBuilder, ValueId};
+use kiln_run::record::Store;
+use kiln_tensor::{DType, Tensor};
 
 use super::{MIB, in_memory};
 

@@ -4,25 +4,26 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kiln::cache::{Cache, Limits, Mutate, Outcome};
-use kiln::exec::conv::{ConvKey, ConvProblem};
-use kiln::exec::matmul::{MatMulKey, MatMulProblem, Stored};
-use kiln::exec::norm::RowNormKey;
-use kiln::exec::reduce::{ReduceKey, ReduceProblem};
-use kiln::exec::softmax::{SoftmaxKey, SoftmaxProblem};
-use kiln::exec::transpose::{TransposeKey, TransposeProblem};
-use kiln::exec::{BuildCx, Family, Target};
-use kiln::record::Store;
+use kiln_cache::{Cache, Limits, Outcome};
 use kiln_kernels::cpu::conv::ConvShape;
 use kiln_kernels::cpu::norm::RowForm;
 use kiln_kernels::cpu::softmax::Around;
 use kiln_kernels::cpu::{Elements, Numerics};
 use kiln_kernels::jit::code_memory;
 use kiln_kernels::{CodeKey, Isa};
+use kiln_key::Mutate;
+use kiln_run::exec::conv::{ConvKey, ConvProblem};
+use kiln_run::exec::matmul::{MatMulKey, MatMulProblem, Stored};
+use kiln_run::exec::norm::RowNormKey;
+use kiln_run::exec::reduce::{ReduceKey, ReduceProblem};
+use kiln_run::exec::softmax::{SoftmaxKey, SoftmaxProblem};
+use kiln_run::exec::transpose::{TransposeKey, TransposeProblem};
+use kiln_run::exec::{BuildCx, Family, Target};
+use kiln_run::record::Store;
 
 #[test]
 fn code_keys_obey_the_laws() {
-    kiln::record::laws::check::<CodeKey>();
+    kiln_run::record::laws::check::<CodeKey>();
 }
 
 fn context(isa: Isa, entries: usize, records: Arc<Store>) -> BuildCx {

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kiln::cache::{Cache, Limits};
-use kiln::graph::ir::Dim;
-use kiln::graph::{Attr, Graph, GraphBuilder};
-use kiln::record::CacheMode;
 use kiln::session::{Session, SessionOptions};
-use kiln::tensor::{DType, Tensor};
+use kiln_cache::{Cache, Limits};
 use kiln_kernels::CodeKey;
+use kiln_model::ir::Dim;
+use kiln_model::{Attr, Graph, GraphBuilder};
+use kiln_run::record::CacheMode;
+use kiln_tensor::{DType, Tensor};
 
 /// Numbers from 1 on that look random and are the same each time.
 struct Sizes(u64);

@@ -3,10 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use kiln::graph::passes::PassOptions;
-use kiln::graph::{Cancel, GraphBuilder, LoopLimits, RunError, Stopped};
 use kiln::session::{RunOptions, Session, SessionError, SessionOptions};
-use kiln::tensor::{DType, Tensor};
+use kiln_model::passes::PassOptions;
+use kiln_model::{Cancel, GraphBuilder, Stopped};
+use kiln_run::{LoopLimits, RunError};
+use kiln_tensor::{DType, Tensor};
 
 use crate::{floats, loop_body, looped, session_with};
 

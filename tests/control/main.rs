@@ -5,11 +5,12 @@ mod ending;
 
 use std::time::{Duration, Instant};
 
-use kiln::graph::ir::{Attr, Graph};
-use kiln::graph::passes::PassOptions;
-use kiln::graph::{GraphBuilder, LoopLimits, NodeError, RunError, ValueId};
 use kiln::session::{Session, SessionError, SessionOptions};
-use kiln::tensor::{BoolByte, DType, Tensor};
+use kiln_model::ir::{Attr, Graph};
+use kiln_model::passes::PassOptions;
+use kiln_model::{GraphBuilder, ValueId};
+use kiln_run::{LoopLimits, NodeError, RunError};
+use kiln_tensor::{BoolByte, DType, Tensor};
 
 fn session_with(graph: Graph, change: impl FnOnce(&mut SessionOptions)) -> Session {
     let mut options = SessionOptions { threads: 1, ..SessionOptions::default() };
@@ -335,7 +336,7 @@ fn all_that_is_missing_is_said_at_once_bodies_included() {
     let mut graph = looped(Some(2), 1, body, &[]);
     let y = graph.outputs[0];
     let z = graph.fresh("z");
-    let strange = kiln::graph::NodeDesc {
+    let strange = kiln_model::NodeDesc {
         domain: "org.example".to_owned(),
         op: "Strange".to_owned(),
         version: 3,

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use kiln::gpu::emulated::{Emulated, Script};
-use kiln::gpu::{ArenaStats, Device};
-use kiln::graph::Graph;
-use kiln::record::CacheMode;
 use kiln::session::{Session, SessionOptions};
-use kiln::tensor::Tensor;
+use kiln_kernels::gpu::emulated::{Emulated, Script};
+use kiln_kernels::gpu::{ArenaStats, Device};
+use kiln_model::Graph;
+use kiln_run::record::CacheMode;
+use kiln_tensor::Tensor;
 
 /// A request: inputs by name.
 pub(crate) type Request = Vec<(String, Tensor)>;
@@ -29,8 +29,8 @@ pub(crate) fn emulated() -> Arc<Emulated> {
 
 #[cfg(feature = "cuda")]
 fn real() -> Result<Arc<dyn Device>, String> {
-    let knobs = kiln::knobs::Knobs::from_env().map_err(|error| error.to_string())?;
-    kiln::gpu::cuda::open(0, &knobs.cuda_options()).map_err(|error| error.to_string())
+    let knobs = kiln_knobs::Knobs::from_env().map_err(|error| error.to_string())?;
+    kiln_kernels::gpu::cuda::open(0, &knobs.cuda_options()).map_err(|error| error.to_string())
 }
 
 #[cfg(not(feature = "cuda"))]

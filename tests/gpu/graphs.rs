@@ -1,7 +1,7 @@
 //! Whole networks: graphs drawn at random, and the shapes of networks that people run.
 
-use kiln::graph::{Graph, GraphBuilder, ValueId};
-use kiln::tensor::{DType, Tensor};
+use kiln_model::{Graph, GraphBuilder, ValueId};
+use kiln_tensor::{DType, Tensor};
 use proptest::prelude::*;
 
 use super::devices::{Request, distance, emulated, run, same_everywhere, session};

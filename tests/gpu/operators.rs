@@ -1,8 +1,8 @@
 //! Every operator with a form on a device, at shapes that change from request to request.
 
-use kiln::graph::device::ON_DEVICE;
-use kiln::graph::{Attr, Graph, GraphBuilder, ValueId};
-use kiln::tensor::{DType, Tensor};
+use kiln_model::{Attr, Graph, GraphBuilder, ValueId};
+use kiln_run::device::ON_DEVICE;
+use kiln_tensor::{DType, Tensor};
 
 use super::devices::{Request, same_everywhere};
 use super::graphs::floats;
@@ -49,7 +49,7 @@ impl Row {
         let ranks: Vec<usize> = self.requests[0].iter().map(Vec::len).collect();
         let mut inputs: Vec<ValueId> = Vec::new();
         for (index, &rank) in ranks.iter().enumerate() {
-            let dims = (0..rank).map(|axis| kiln::graph::ir::Dim::Named(format!("d{index}{axis}")));
+            let dims = (0..rank).map(|axis| kiln_model::ir::Dim::Named(format!("d{index}{axis}")));
             let input = net.input(&format!("x{index}"), DType::F32, dims);
             inputs.push(if index == 0 {
                 // A product with the identity keeps everything as it is, whatever the shape.

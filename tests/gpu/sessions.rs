@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use kiln::gpu::Device;
-use kiln::graph::{Graph, GraphBuilder};
-use kiln::record::{CacheMode, Store};
 use kiln::session::{Session, SessionOptions};
-use kiln::tensor::{DType, Tensor};
+use kiln_kernels::gpu::Device;
+use kiln_model::{Graph, GraphBuilder};
+use kiln_run::record::{CacheMode, Store};
+use kiln_tensor::{DType, Tensor};
 
 use super::devices::{arena, devices, emulated, options, run, session};
 use super::graphs::floats;

@@ -1,9 +1,9 @@
 //! Control flow that asks for too much: iterations without end, values that double, bodies in bodies, whole
 //! graphs at once.
 
-use kiln::graph::ir::{Attr, Graph};
-use kiln::graph::{GraphBuilder, ValueId};
-use kiln::tensor::{BoolByte, DType, Tensor};
+use kiln_model::ir::{Attr, Graph};
+use kiln_model::{GraphBuilder, ValueId};
+use kiln_tensor::{BoolByte, DType, Tensor};
 
 use crate::Case;
 

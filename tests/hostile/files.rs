@@ -3,10 +3,10 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use kiln::graph::GraphBuilder;
-use kiln::onnx;
 use kiln::session::{Session, SessionError};
-use kiln::tensor::{DType, Tensor};
+use kiln_model::GraphBuilder;
+use kiln_model::onnx;
+use kiln_tensor::{DType, Tensor};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::wire::{Message, elsewhere, graph, model, node};
@@ -22,7 +22,7 @@ fn sample() -> Vec<u8> {
     let made = build.op("Softmax", &[product], &[("axis", 1.into())]);
     let axes = build.constant(Tensor::from_slice([1], &[1i64]).unwrap());
     let sum = build.op("ReduceSum", &[made, axes], &[("keepdims", 0.into())]);
-    let transposed = build.op("Transpose", &[made], &[("perm", kiln::graph::ir::Attr::Ints(vec![1, 0]))]);
+    let transposed = build.op("Transpose", &[made], &[("perm", kiln_model::ir::Attr::Ints(vec![1, 0]))]);
     build.output("y", transposed);
     build.output("z", sum);
     let bytes = onnx::write(&build.finish()).unwrap();
@@ -160,7 +160,7 @@ fn everything_that_is_missing_is_said_at_once() {
     let x = build.input("x", DType::F32, [2.into()]);
     let a = build.op("Nonsense", &[x], &[]);
     let b = build.op_of("com.example", "Other", &[Some(a)], &[]);
-    let c = build.op("MaxPool", &[b], &[("kernel_shape", kiln::graph::ir::Attr::Ints(vec![1]))]);
+    let c = build.op("MaxPool", &[b], &[("kernel_shape", kiln_model::ir::Attr::Ints(vec![1]))]);
     let d = build.op("Cast", &[c], &[("to", 14.into())]);
     build.output("y", d);
     let error = Session::load_bytes(onnx::write(&build.finish()).unwrap(), &options(None)).err().unwrap();

@@ -8,11 +8,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use kiln::graph::ir::Attr;
-use kiln::graph::{GraphBuilder, RunError};
-use kiln::onnx::{self, ModelError, TensorProblem};
 use kiln::session::{Session, SessionError, SessionOptions};
-use kiln::tensor::{DType, Tensor, TensorSpec};
+use kiln_model::GraphBuilder;
+use kiln_model::ir::Attr;
+use kiln_model::onnx::{self, ModelError, TensorProblem};
+use kiln_run::RunError;
+use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use crate::wire::{Message, graph, model};
 use crate::{ALONE, Case, bodies, nodes, steps};

@@ -18,10 +18,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use kiln::graph::{Graph, LoopLimits};
-use kiln::onnx;
 use kiln::session::{Session, SessionOptions};
-use kiln::tensor::Tensor;
+use kiln_model::Graph;
+use kiln_model::onnx;
+use kiln_run::LoopLimits;
+use kiln_tensor::Tensor;
 
 #[global_allocator]
 static ALLOCATOR: gauge::Counting = gauge::Counting;

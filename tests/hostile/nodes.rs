@@ -1,9 +1,9 @@
 //! One node that asks for too much or breaks its rules, in two forms: the excess is known when the model is loaded, or
 //! all of it comes with the request, so that no check at load can help.
 
-use kiln::graph::ir::{Attr, Dim, Graph};
-use kiln::graph::{GraphBuilder, ValueId};
-use kiln::tensor::Tensor;
+use kiln_model::ir::{Attr, Dim, Graph};
+use kiln_model::{GraphBuilder, ValueId};
+use kiln_tensor::Tensor;
 
 use crate::Case;
 

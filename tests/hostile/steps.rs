@@ -1,9 +1,9 @@
 //! One node that fits into memory and computes for seconds to hours, from a few hundred bytes of file and one number of
 //! the request. Only the time limit of a request ends these, in the middle of their single step.
 
-use kiln::graph::GraphBuilder;
-use kiln::graph::ir::{Attr, Dim};
-use kiln::tensor::{DType, Tensor};
+use kiln_model::GraphBuilder;
+use kiln_model::ir::{Attr, Dim};
+use kiln_tensor::{DType, Tensor};
 
 use crate::Case;
 

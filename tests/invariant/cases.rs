@@ -1,7 +1,7 @@
 //! The networks: one kind of computing each, with sizes on both sides of the thresholds of kernels.
 
-use kiln::graph::{Attr, GraphBuilder, ValueId};
-use kiln::tensor::Tensor;
+use kiln_model::{Attr, GraphBuilder, ValueId};
+use kiln_tensor::Tensor;
 
 /// A network that is applied to a batch of items.
 pub(crate) struct Case {

@@ -1,9 +1,9 @@
 //! Graphs drawn at random whose nodes keep the items of a batch apart: in any batch an item has the same bits as alone.
 
-use kiln::record::CacheMode;
 use kiln::session::{Numerics, Session, SessionOptions};
-use kiln::tensor::Tensor;
 use kiln_kernels::Isa;
+use kiln_run::record::CacheMode;
+use kiln_tensor::Tensor;
 
 use crate::cases::numbers;
 use crate::draw::{Drawn, Form, draw};

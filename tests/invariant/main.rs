@@ -11,10 +11,10 @@ mod drawn;
 mod zoo;
 
 use cases::{CASES, Case, numbers};
-use kiln::graph::{Graph, GraphBuilder};
 use kiln::session::{Numerics, Precision, Session, SessionOptions};
-use kiln::tensor::{DType, Tensor};
 use kiln_kernels::Isa;
+use kiln_model::{Graph, GraphBuilder};
+use kiln_tensor::{DType, Tensor};
 
 /// Numbers of items in a batch. They pass every height of tiles, and every number of items that one tile holds.
 const BATCHES: [usize; 7] = [1, 2, 3, 5, 8, 17, 64];

@@ -9,12 +9,12 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use kiln::graph::Graph;
-use kiln::graph::ir::{Attr, Dim};
-use kiln::onnx::{self, Limits};
-use kiln::record::CacheMode;
 use kiln::session::{Numerics, Port, Session, SessionOptions};
-use kiln::tensor::{DType, Tensor, TensorSpec};
+use kiln_model::Graph;
+use kiln_model::ir::{Attr, Dim};
+use kiln_model::onnx::{self, Limits};
+use kiln_run::record::CacheMode;
+use kiln_tensor::{DType, Tensor, TensorSpec};
 
 /// Operators whose results depend on the whole batch by definition, or on chance.
 const MIXING: &[&str] = &["DynamicQuantize", "Random", "Multinomial", "Bernoulli"];

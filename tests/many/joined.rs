@@ -3,12 +3,12 @@
 use std::cell::Cell;
 use std::collections::HashSet;
 
-use kiln::graph::{Attr, Graph, GraphBuilder};
-use kiln::record::CacheMode;
 use kiln::session::{Join, Numerics, RunOptions, Session, SessionOptions, Width};
-use kiln::tensor::{DType, Tensor, TensorSpec};
 use kiln::{Cancel, Value};
 use kiln_kernels::Isa;
+use kiln_model::{Attr, Graph, GraphBuilder};
+use kiln_run::record::CacheMode;
+use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::networks::numbers;
 use super::{Answer, Random, Request, bytes, session};
@@ -16,7 +16,7 @@ use super::{Answer, Random, Request, bytes, session};
 const WORDS: usize = 50;
 const WIDTH: usize = 32;
 
-fn weights(build: &mut GraphBuilder, shape: &[usize], seed: usize) -> kiln::graph::ValueId {
+fn weights(build: &mut GraphBuilder, shape: &[usize], seed: usize) -> kiln_model::ValueId {
     build.constant(Tensor::from_vec(shape.iter().copied(), numbers(shape.iter().product(), seed)).unwrap())
 }
 
@@ -175,7 +175,7 @@ fn drawn(random: &mut Random) -> Graph {
     build.finish()
 }
 
-fn list(build: &mut GraphBuilder, sizes: &[i64]) -> kiln::graph::ValueId {
+fn list(build: &mut GraphBuilder, sizes: &[i64]) -> kiln_model::ValueId {
     build.constant(Tensor::from_vec([sizes.len()], sizes.to_vec()).unwrap())
 }
 

@@ -15,11 +15,11 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use draw::{Form, draw};
-use kiln::graph::{Attr, Graph, GraphBuilder};
-use kiln::record::CacheMode;
 use kiln::session::{Cancel, Join, Numerics, RunOptions, Session, SessionError, SessionOptions, Width};
-use kiln::tensor::{DType, Tensor};
 use kiln::{Stopped, Value};
+use kiln_model::{Attr, Graph, GraphBuilder};
+use kiln_run::record::CacheMode;
+use kiln_tensor::{DType, Tensor};
 use networks::{CASES, Case, numbers};
 
 const THREADS: [usize; 4] = [1, 2, 3, 7];

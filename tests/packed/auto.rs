@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kiln::graph::ir::Dim;
-use kiln::graph::{Graph, GraphBuilder};
-use kiln::onnx;
-use kiln::record::CacheMode;
 use kiln::session::{Pack, Session, SessionError, SessionOptions};
-use kiln::tensor::{DType, Tensor};
+use kiln_model::ir::Dim;
+use kiln_model::onnx;
+use kiln_model::{Graph, GraphBuilder};
+use kiln_run::record::CacheMode;
+use kiln_tensor::{DType, Tensor};
 
 use crate::{expect_same, models};
 

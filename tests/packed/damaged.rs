@@ -4,8 +4,8 @@ use std::path::Path;
 
 use kiln::packed::index::{AttrRow, DataRow, ElementsRow, Index, SpanRow};
 use kiln::packed::{PackedError, Verify};
-use kiln::record::{decode_long, encode_long};
 use kiln::session::{Session, SessionError, SessionOptions};
+use kiln_run::record::{decode_long, encode_long};
 
 use crate::{expect_same, models, options, packed};
 

@@ -4,15 +4,15 @@
 use std::path::Path;
 use std::time::Duration;
 
-use kiln::graph::ir::{Attr, Dim};
-use kiln::graph::{Graph, GraphBuilder, ValueId};
-use kiln::onnx;
 use kiln::packed::PackedError;
 use kiln::packed::index::{BiasRow, Index, StepsRow};
-use kiln::record::encode_long;
 use kiln::session::decoder::{Decoder, DecoderError};
 use kiln::session::{Pack, RunOptions, Session, SessionError, SessionOptions};
-use kiln::tensor::{DType, Tensor};
+use kiln_model::ir::{Attr, Dim};
+use kiln_model::onnx;
+use kiln_model::{Graph, GraphBuilder, ValueId};
+use kiln_run::record::encode_long;
+use kiln_tensor::{DType, Tensor};
 
 use crate::damaged::{index, signed, strict};
 use crate::models::{numbers, tensor};

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kiln::graph::Graph;
-use kiln::onnx;
 use kiln::packed::{PackedError, PackedFile, Verify};
 use kiln::session::{CacheError, CacheKind, Numerics, Pack, Session, SessionError, SessionOptions};
+use kiln_model::Graph;
+use kiln_model::onnx;
 
 use crate::{expect_same, models, options};
 

@@ -16,10 +16,10 @@ mod weightless;
 
 use std::path::{Path, PathBuf};
 
-use kiln::graph::Graph;
-use kiln::record::CacheMode;
 use kiln::session::{Session, SessionOptions};
-use kiln::tensor::Tensor;
+use kiln_model::Graph;
+use kiln_run::record::CacheMode;
+use kiln_tensor::Tensor;
 
 /// A request: inputs by name.
 type Request = Vec<(String, Tensor)>;

@@ -1,8 +1,8 @@
 //! Small models, one for each way in which nodes keep weights.
 
-use kiln::graph::ir::{Attr, Dim};
-use kiln::graph::{Graph, GraphBuilder, ValueId};
-use kiln::tensor::{DType, Tensor};
+use kiln_model::ir::{Attr, Dim};
+use kiln_model::{Graph, GraphBuilder, ValueId};
+use kiln_tensor::{DType, Tensor};
 
 use crate::Request;
 

@@ -1,10 +1,10 @@
 //! Weights that nodes look at before they pack them are in a file once: where packed weights lie ready, no node looks
 //! at the originals.
 
-use kiln::graph::ir::{Attr, Dim};
-use kiln::graph::{Graph, GraphBuilder};
 use kiln::session::Session;
-use kiln::tensor::{DType, Tensor};
+use kiln_model::ir::{Attr, Dim};
+use kiln_model::{Graph, GraphBuilder};
+use kiln_tensor::{DType, Tensor};
 
 use crate::models::tensor;
 use crate::{expect_same, load, options};

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use kiln::graph::GraphBuilder;
-use kiln::graph::ir::Dim;
 use kiln::packed::{PackedError, PackedFile};
 use kiln::session::{Precision, Session, SessionError, SessionOptions};
-use kiln::tensor::{DType, Tensor};
+use kiln_model::GraphBuilder;
+use kiln_model::ir::Dim;
+use kiln_tensor::{DType, Tensor};
 
 use crate::{load, models, options, packed};
 
@@ -17,7 +17,7 @@ fn error(result: Result<Session, SessionError>) -> SessionError {
 #[test]
 fn a_file_for_other_options_is_refused_by_the_option() {
     let (_folder, path) = packed(&models::products().graph, &options());
-    let without = kiln::graph::passes::PassOptions::default().without("chain");
+    let without = kiln_model::passes::PassOptions::default().without("chain");
     for (other, fact) in [
         (SessionOptions { max_isa: Some(kiln_kernels::Isa::Portable), ..options() }, "isa"),
         (SessionOptions { precision: Precision::Int8, ..options() }, "precision"),

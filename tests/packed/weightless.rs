@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kiln::graph::ir::Dim;
-use kiln::graph::{Graph, GraphBuilder};
-use kiln::onnx;
 use kiln::packed::index::{DataRow, ElementsRow, FileRow, Index, PartRow};
 use kiln::packed::{PackedError, PackedFile, Verify};
-use kiln::record::{CacheMode, encode_long};
 use kiln::session::{CacheKind, Pack, PackReport, Session, SessionError, SessionOptions};
-use kiln::tensor::DType;
+use kiln_model::ir::Dim;
+use kiln_model::onnx;
+use kiln_model::{Graph, GraphBuilder};
+use kiln_run::record::{CacheMode, encode_long};
+use kiln_tensor::DType;
 
 use crate::damaged::{index, signed, strict};
 use crate::models::{self, ROWS, WIDE, ids_of, numbers, tables};

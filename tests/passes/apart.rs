@@ -6,15 +6,15 @@
 use std::sync::Arc;
 
 use half::bf16;
-use kiln::graph::ir::Attr;
-use kiln::graph::passes::PassOptions;
-use kiln::graph::{Graph, GraphBuilder, ValueId};
-use kiln::record::CacheMode;
 use kiln::session::{Session, SessionOptions};
-use kiln::tensor::{DType, Tensor};
 use kiln_kernels::Isa;
 use kiln_kernels::cpu::activation::is_fusible;
 use kiln_kernels::cpu::chain::{Program, UnaryOp};
+use kiln_model::ir::Attr;
+use kiln_model::passes::PassOptions;
+use kiln_model::{Graph, GraphBuilder, ValueId};
+use kiln_run::record::CacheMode;
+use kiln_tensor::{DType, Tensor};
 
 fn numbers(shape: &[usize], seed: usize) -> Vec<f32> {
     (0..shape.iter().product()).map(|at| ((at * 37 + seed) % 17) as f32 / 8.0 - 1.0).collect()

@@ -2,11 +2,11 @@
 //! in `bf16`, and inputs and outputs keep the model's types. Where the processor does not multiply `bf16`, the pass
 //! does nothing and all this still holds.
 
-use kiln::graph::passes::PassOptions;
-use kiln::graph::{Attr, Graph, GraphBuilder, ValueId};
 use kiln::session::{Session, SessionOptions};
-use kiln::tensor::{DType, Tensor};
 use kiln_kernels::cpu::Precision;
+use kiln_model::passes::PassOptions;
+use kiln_model::{Attr, Graph, GraphBuilder, ValueId};
+use kiln_tensor::{DType, Tensor};
 
 use super::distance;
 

@@ -1,10 +1,10 @@
 //! Weights that are stored small give the numbers that their nodes would compute in every request.
 
 use half::f16;
-use kiln::graph::GraphBuilder;
-use kiln::graph::ir::{Attr, ValueId};
-use kiln::graph::passes::PassOptions;
-use kiln::tensor::{DType, Element, Tensor};
+use kiln_model::GraphBuilder;
+use kiln_model::ir::{Attr, ValueId};
+use kiln_model::passes::PassOptions;
+use kiln_tensor::{DType, Element, Tensor};
 
 use super::{distance, outputs};
 

@@ -1,9 +1,9 @@
 //! Networks of `f64` keep the digits that `f32` has no room for, whatever passes do to them.
 
-use kiln::graph::ir::Dim;
-use kiln::graph::passes::{self, PassOptions};
-use kiln::graph::{Graph, GraphBuilder, ValueId};
-use kiln::tensor::{DType, Tensor};
+use kiln_model::ir::Dim;
+use kiln_model::passes::{self, PassOptions};
+use kiln_model::{Graph, GraphBuilder, ValueId};
+use kiln_tensor::{DType, Tensor};
 
 use super::outputs;
 

@@ -6,9 +6,9 @@
 #[path = "draw/moves.rs"]
 mod moves;
 
-use kiln::graph::ir::{Attr, Dim};
-use kiln::graph::{Graph, GraphBuilder, ValueId};
-use kiln::tensor::{DType, Tensor};
+use kiln_model::ir::{Attr, Dim};
+use kiln_model::{Graph, GraphBuilder, ValueId};
+use kiln_tensor::{DType, Tensor};
 
 /// A graph with requests for it: two shapes, and the first one again at the end.
 pub(crate) struct Drawn {

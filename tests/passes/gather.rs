@@ -1,9 +1,9 @@
 //! Gathering from a transposed constant gives the same as gathering before the transpose.
 
-use kiln::graph::GraphBuilder;
-use kiln::graph::ir::Dim;
-use kiln::graph::passes::PassOptions;
-use kiln::tensor::{DType, Tensor};
+use kiln_model::GraphBuilder;
+use kiln_model::ir::Dim;
+use kiln_model::passes::PassOptions;
+use kiln_tensor::{DType, Tensor};
 
 use super::outputs;
 

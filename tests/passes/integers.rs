@@ -2,11 +2,11 @@
 //! rounded so beforehand, and a caller who does not ask for it gets the model's own numbers.
 
 use half::f16;
-use kiln::graph::GraphBuilder;
-use kiln::graph::ir::{Attr, ValueId};
-use kiln::record::CacheMode;
 use kiln::session::{Precision, Session, SessionOptions};
-use kiln::tensor::{DType, Tensor};
+use kiln_model::GraphBuilder;
+use kiln_model::ir::{Attr, ValueId};
+use kiln_run::record::CacheMode;
+use kiln_tensor::{DType, Tensor};
 
 use super::distance;
 
@@ -36,7 +36,7 @@ fn rounded(matrix: &[f32], columns: usize, bits: u32) -> Vec<f32> {
 }
 
 /// Three layers, each a product and a bias, with weights rounded to `bits` bits. One layer has a transposed matrix.
-fn network(bits: Option<u32>, dtype: DType) -> kiln::graph::Graph {
+fn network(bits: Option<u32>, dtype: DType) -> kiln_model::Graph {
     let mut build = GraphBuilder::new("layers", 20);
     let mut value: ValueId = build.input("x", dtype, ["n".into(), SIZES[0].into()]);
     let constant = |build: &mut GraphBuilder, shape: &[usize], numbers: &[f32]| {
@@ -68,7 +68,7 @@ fn network(bits: Option<u32>, dtype: DType) -> kiln::graph::Graph {
 }
 
 /// The output for `rows` rows.
-fn output(graph: kiln::graph::Graph, precision: Precision, rows: usize, dtype: DType) -> Tensor {
+fn output(graph: kiln_model::Graph, precision: Precision, rows: usize, dtype: DType) -> Tensor {
     let options = SessionOptions { threads: 2, precision, cache_mode: CacheMode::Memory, ..SessionOptions::default() };
     let session = Session::from_graph(graph, &options).unwrap();
     let x = numbers(rows * SIZES[0], 77);

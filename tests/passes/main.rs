@@ -15,14 +15,13 @@ mod taps;
 mod vectors;
 mod widen;
 
-use kiln::graph::Graph;
-use kiln::graph::passes::{self, PassOptions};
-use kiln::record::CacheMode;
-use kiln::session::{Session, SessionOptions};
-use kiln::tensor::Tensor;
-use proptest::prelude::*;
-
 use draw::Drawn;
+use kiln::session::{Session, SessionOptions};
+use kiln_model::Graph;
+use kiln_model::passes::{self, PassOptions};
+use kiln_run::record::CacheMode;
+use kiln_tensor::Tensor;
+use proptest::prelude::*;
 
 /// Outputs of a session over that graph for each request.
 fn outputs(

@@ -8,16 +8,15 @@ mod bytes;
 mod followers;
 mod producers;
 
-use half::f16;
-use kiln::graph::ir::{Attr, Dim};
-use kiln::graph::passes::PassOptions;
-use kiln::graph::{Graph, GraphBuilder, ValueId};
-use kiln::record::CacheMode;
-use kiln::session::{Session, SessionOptions};
-use kiln::tensor::{DType, Tensor};
-use kiln_kernels::Isa;
-
 use followers::{FOLLOWERS, Follower};
+use half::f16;
+use kiln::session::{Session, SessionOptions};
+use kiln_kernels::Isa;
+use kiln_model::ir::{Attr, Dim};
+use kiln_model::passes::PassOptions;
+use kiln_model::{Graph, GraphBuilder, ValueId};
+use kiln_run::record::CacheMode;
+use kiln_tensor::{DType, Tensor};
 use producers::{PRODUCERS, Producer, Source};
 
 /// Builds the graph of one pair.

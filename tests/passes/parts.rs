@@ -1,11 +1,11 @@
 //! A network in the form of a U. Its convolutions read the parts that its Concats would have joined: the bits are the
 //! same at any size, whichever way they are computed.
 
-use kiln::graph::passes::PassOptions;
-use kiln::graph::{Attr, Graph, GraphBuilder, ValueId};
 use kiln::session::{Session, SessionOptions};
-use kiln::tensor::{DType, Tensor};
 use kiln_kernels::cpu::{Numerics, Precision};
+use kiln_model::passes::PassOptions;
+use kiln_model::{Attr, Graph, GraphBuilder, ValueId};
+use kiln_tensor::{DType, Tensor};
 
 /// Numbers between -1 and 1 that look random.
 fn numbers(count: usize, seed: usize) -> Vec<f32> {

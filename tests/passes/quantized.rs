@@ -2,11 +2,11 @@
 //!
 //! All scales are powers of two, so both ways are exact and are compared bit by bit.
 
-use kiln::graph::GraphBuilder;
-use kiln::graph::ir::{Attr, ValueId};
-use kiln::graph::passes::PassOptions;
-use kiln::tensor::{DType, Tensor};
 use kiln::{Session, SessionOptions};
+use kiln_model::GraphBuilder;
+use kiln_model::ir::{Attr, ValueId};
+use kiln_model::passes::PassOptions;
+use kiln_tensor::{DType, Tensor};
 
 use super::outputs;
 

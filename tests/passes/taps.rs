@@ -1,10 +1,10 @@
 //! Taps: any value of a graph can be an output, and is the result of a graph that ends there.
 
-use kiln::graph::passes::PassOptions;
-use kiln::graph::{Graph, ValueId};
-use kiln::record::CacheMode;
 use kiln::session::{Session, SessionError, SessionOptions, taps};
-use kiln::tensor::Tensor;
+use kiln_model::passes::PassOptions;
+use kiln_model::{Graph, ValueId};
+use kiln_run::record::CacheMode;
+use kiln_tensor::Tensor;
 
 use crate::draw::{Form, draw};
 use crate::{TOLERANCE, distance};

@@ -1,9 +1,9 @@
 //! Products with a vector on either side, and the values added to them, give the same with passes as without.
 
-use kiln::graph::ir::Dim;
-use kiln::graph::passes::PassOptions;
-use kiln::graph::{Graph, GraphBuilder, ValueId};
-use kiln::tensor::{DType, Tensor};
+use kiln_model::ir::Dim;
+use kiln_model::passes::PassOptions;
+use kiln_model::{Graph, GraphBuilder, ValueId};
+use kiln_tensor::{DType, Tensor};
 
 use super::{TOLERANCE, distance, outputs};
 

@@ -2,11 +2,11 @@
 //! rounded, whatever nodes are between.
 
 use half::{bf16, f16};
-use kiln::graph::ir::{Attr, ValueId};
-use kiln::graph::passes::{PassOptions, optimise_until};
-use kiln::graph::{Graph, GraphBuilder};
 use kiln::session::{Session, SessionOptions};
-use kiln::tensor::{DType, Tensor};
+use kiln_model::ir::{Attr, ValueId};
+use kiln_model::passes::{PassOptions, optimise_until};
+use kiln_model::{Graph, GraphBuilder};
+use kiln_tensor::{DType, Tensor};
 
 /// Numbers that fit in 16 bits.
 fn numbers(count: usize, seed: usize) -> Vec<f32> {

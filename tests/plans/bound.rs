@@ -4,11 +4,11 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use kiln::Stopped;
-use kiln::graph::ir::Attr;
-use kiln::graph::{Graph, GraphBuilder, Value};
 use kiln::session::{RunOptions, Session, SessionError, SessionOptions};
-use kiln::tensor::{DType, Tensor, TensorError, TensorSpec};
 use kiln_kernels::extent::{Foreign, ForeignMut};
+use kiln_model::ir::Attr;
+use kiln_model::{Graph, GraphBuilder, Value};
+use kiln_tensor::{DType, Tensor, TensorError, TensorSpec};
 
 use super::{NO_PLANS, floats, session};
 

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kiln::cache::{Key, Mutate};
-use kiln::exec::request::{InputShape, MOST_REQUESTS, RequestKey};
-use kiln::graph::Graph;
-use kiln::record::{Evidence, Store};
 use kiln::session::{Cancel, RunOptions, Session, SessionOptions, ShareStats};
-use kiln::tensor::{DType, Tensor};
+use kiln_key::{Key, Mutate};
+use kiln_model::Graph;
+use kiln_run::exec::request::{InputShape, MOST_REQUESTS, RequestKey};
+use kiln_run::record::{Evidence, Store};
+use kiln_tensor::{DType, Tensor};
 
 use super::{floats, layers, run};
 

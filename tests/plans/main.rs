@@ -8,10 +8,10 @@ mod draw;
 mod foreseen;
 mod segments;
 
-use kiln::cache::Limits;
-use kiln::graph::{Graph, GraphBuilder};
 use kiln::session::{Session, SessionOptions};
-use kiln::tensor::{DType, Tensor};
+use kiln_cache::Limits;
+use kiln_model::{Graph, GraphBuilder};
+use kiln_tensor::{DType, Tensor};
 use proptest::prelude::*;
 
 const NO_PLANS: Limits = Limits { entries: 0, bytes: 0 };
@@ -245,8 +245,8 @@ fn endlessly_new_shapes_stay_within_the_bound() {
 /// Notes after each step how many executors have been asked for.
 struct Asked<'a>(&'a Session, std::sync::Mutex<Vec<u64>>);
 
-impl kiln::graph::run::Observer for Asked<'_> {
-    fn step(&self, event: &kiln::graph::run::StepEvent<'_>) {
+impl kiln_run::run::Observer for Asked<'_> {
+    fn step(&self, event: &kiln_run::run::StepEvent<'_>) {
         assert!(event.prepared, "{} is prepared once for each shape", event.step.op);
         self.1.lock().unwrap().push(self.0.cache_stats().lookups);
     }

@@ -1,11 +1,11 @@
 //! Graphs whose shapes depend on data: the nodes between such nodes are planned, and the plan of what follows is found
 //! by the shapes that they made.
 
-use kiln::cache::Limits;
-use kiln::graph::ir::Attr;
-use kiln::graph::{Graph, GraphBuilder};
 use kiln::session::{Session, SessionOptions};
-use kiln::tensor::{BoolByte, DType, Tensor};
+use kiln_cache::Limits;
+use kiln_model::ir::Attr;
+use kiln_model::{Graph, GraphBuilder};
+use kiln_tensor::{BoolByte, DType, Tensor};
 
 use super::{NO_PLANS, floats, run, session};
 

@@ -5,17 +5,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kiln::cache::{Cache, F32Bits, Limits};
-use kiln::exec::request::{InputShape, MOST_REQUESTS, RequestKey};
-use kiln::exec::resize::{Mode, ResizeAxis, ResizeKey, ResizeProblem, Transform};
-use kiln::exec::softmax::{SoftmaxKey, SoftmaxProblem};
-use kiln::exec::{Family, Target, Tasks};
-use kiln::graph::{Graph, GraphBuilder};
-use kiln::record::{Evidence, Fingerprint, Record, Recorded, SOURCES, Store, encode, host_fingerprint, inspect_file};
 use kiln::session::{Session, SessionOptions};
-use kiln::tensor::{DType, Tensor};
+use kiln_cache::{Cache, Limits};
 use kiln_kernels::Isa;
 use kiln_kernels::cpu::softmax::Around;
+use kiln_key::F32Bits;
+use kiln_model::{Graph, GraphBuilder};
+use kiln_run::exec::request::{InputShape, MOST_REQUESTS, RequestKey};
+use kiln_run::exec::resize::{Mode, ResizeAxis, ResizeKey, ResizeProblem, Transform};
+use kiln_run::exec::softmax::{SoftmaxKey, SoftmaxProblem};
+use kiln_run::exec::{Family, Target, Tasks};
+use kiln_run::record::{
+    Evidence, Fingerprint, Record, Recorded, SOURCES, Store, encode, host_fingerprint, inspect_file,
+};
+use kiln_tensor::{DType, Tensor};
 
 use crate::folder;
 
@@ -237,7 +240,7 @@ fn a_key_whose_tables_no_memory_holds_is_an_error_and_no_allocation() {
     };
     let key = ResizeKey::new(Target::new(cx.isa, 1), problem);
     assert!(key.table_bytes().is_some_and(|bytes| bytes > 64 << 30));
-    let ahead = kiln::exec::BuildCx { records: cx.records.ahead_of_need(), ..cx };
+    let ahead = kiln_run::exec::BuildCx { records: cx.records.ahead_of_need(), ..cx };
     let refused = ahead.executor(&key).err().map(|error| error.to_string());
     assert!(refused.as_ref().is_some_and(|text| text.contains("bytes of tables")), "{refused:?}");
 }
@@ -268,9 +271,10 @@ fn a_strict_session_takes_nothing_that_was_chosen_without_a_record() {
 fn a_choice_that_does_not_build_is_chosen_again() {
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use kiln::cache::{Key, Outcome};
-    use kiln::exec::BuildCx;
+    use kiln_cache::Outcome;
     use kiln_kernels::{KernelError, Result as KernelResult};
+    use kiln_key::Key;
+    use kiln_run::exec::BuildCx;
     use serde::{Deserialize, Serialize};
 
     static BROKEN: AtomicBool = AtomicBool::new(true);
@@ -355,7 +359,7 @@ fn an_executor_in_memory_is_taken_before_a_blob() {
     let key = SoftmaxKey::new(Target::new(cx.isa, 1), SoftmaxProblem { around, logarithm: false });
     let made = cx.make(&key).unwrap();
     let again = cx.make_from_blob(&key, &made.cache_blob().unwrap()).unwrap();
-    assert_eq!(again.outcome(), kiln::cache::Outcome::Hit);
+    assert_eq!(again.outcome(), kiln_cache::Outcome::Hit);
     assert!(Arc::ptr_eq(made.value(), again.value()), "nothing is built or replaced");
     assert_eq!(key.choose(&cx), Tasks { tasks: 1 });
 }

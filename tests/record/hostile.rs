@@ -3,17 +3,18 @@
 
 use std::sync::Arc;
 
-use kiln::cache::{Cache, F32Bits, Limits, Outcome};
-use kiln::exec::matmul::{MatMulKey, MatMulProblem, Stored};
-use kiln::exec::tune::Operands;
-use kiln::exec::{BuildCx, Family, Target};
-use kiln::graph::ir::Dim;
-use kiln::graph::{Attr, Graph, GraphBuilder};
-use kiln::record::{Evidence, Record, Recorded, Store, decode, encode};
 use kiln::session::{Numerics, Precision, Session, SessionOptions};
-use kiln::tensor::{DType, Tensor};
+use kiln_cache::{Cache, Limits, Outcome};
 use kiln_kernels::cpu::Elements;
 use kiln_kernels::{Isa, Serial};
+use kiln_key::F32Bits;
+use kiln_model::ir::Dim;
+use kiln_model::{Attr, Graph, GraphBuilder};
+use kiln_run::exec::matmul::{MatMulKey, MatMulProblem, Stored};
+use kiln_run::exec::tune::Operands;
+use kiln_run::exec::{BuildCx, Family, Target};
+use kiln_run::record::{Evidence, Record, Recorded, Store, decode, encode};
+use kiln_tensor::{DType, Tensor};
 use proptest::test_runner::{Config, TestRunner};
 use smallvec::SmallVec;
 

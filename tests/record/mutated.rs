@@ -10,14 +10,14 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kiln::exec::Verifier;
-use kiln::exec::footprint::FootprintKey;
-use kiln::exec::request::RequestKey;
-use kiln::graph::ir::Dim;
-use kiln::graph::{Attr, Graph, GraphBuilder};
-use kiln::record::{CacheMode, Evidence, Record, Store, merge_into, write_blob};
 use kiln::session::{CacheKind, Session, SessionOptions};
-use kiln::tensor::{DType, Tensor};
+use kiln_model::ir::Dim;
+use kiln_model::{Attr, Graph, GraphBuilder};
+use kiln_run::exec::Verifier;
+use kiln_run::exec::footprint::FootprintKey;
+use kiln_run::exec::request::RequestKey;
+use kiln_run::record::{CacheMode, Evidence, Record, Store, merge_into, write_blob};
+use kiln_tensor::{DType, Tensor};
 
 use crate::folder;
 
@@ -79,7 +79,7 @@ fn ints(values: &[i64]) -> Attr {
 fn model(
     dtype: DType,
     rank: usize,
-    make: impl FnOnce(&mut GraphBuilder, kiln::graph::ValueId) -> kiln::graph::ValueId,
+    make: impl FnOnce(&mut GraphBuilder, kiln_model::ValueId) -> kiln_model::ValueId,
 ) -> Graph {
     let mut builder = GraphBuilder::new("mutated", 18);
     let x = builder.input("x0", dtype, vec![Dim::Any; rank]);

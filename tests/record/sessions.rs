@@ -4,12 +4,13 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use kiln::cache::Outcome;
-use kiln::graph::ir::Dim;
-use kiln::graph::{Graph, GraphBuilder, Observer, StepEvent};
-use kiln::record::{RecordError, inspect_file, inspect_folder};
 use kiln::session::{CacheError, CacheKind, Session, SessionOptions};
-use kiln::tensor::{DType, Tensor};
+use kiln_cache::Outcome;
+use kiln_model::ir::Dim;
+use kiln_model::{Graph, GraphBuilder};
+use kiln_run::record::{RecordError, inspect_file, inspect_folder};
+use kiln_run::{Observer, StepEvent};
+use kiln_tensor::{DType, Tensor};
 
 use crate::folder;
 

@@ -1,7 +1,7 @@
 //! Tables of attention, whose caches grow, and of the operators that rotate its heads.
 
-use kiln::graph::ir::Attr;
-use kiln::tensor::{DType, Tensor};
+use kiln_model::ir::Attr;
+use kiln_tensor::{DType, Tensor};
 
 use crate::harness::{Fill, Layer, Step};
 use crate::reference::{Array, build, rotated};

@@ -1,11 +1,11 @@
 //! Tables of ONNX Runtime's operators that are expanded when a model is read: softmax after a bias, images with
 //! channels last, biases by positions, rotations, distances and numbers of two parts.
 
-use kiln::graph::GraphBuilder;
-use kiln::graph::ir::{Attr, Dim};
-use kiln::onnx::{Limits, load_bytes, write};
 use kiln::session::{Session, SessionOptions};
-use kiln::tensor::{DType, Tensor};
+use kiln_model::GraphBuilder;
+use kiln_model::ir::{Attr, Dim};
+use kiln_model::onnx::{Limits, load_bytes, write};
+use kiln_tensor::{DType, Tensor};
 
 use crate::harness::{Fill, Layer, MICROSOFT, Step, random};
 use crate::reference::{Array, Window, build, conv, matmul, normalise, rotated, sigmoid, softmax, transpose};

@@ -1,6 +1,6 @@
 //! Tables of convolutions and of the operators that carry their fusions.
 
-use kiln::graph::ir::Attr;
+use kiln_model::ir::Attr;
 
 use crate::harness::{Layer, Step};
 use crate::reference::{Array, Window, conv, conv_transpose};

@@ -1,8 +1,8 @@
 //! Tables of element-wise operators, with and without broadcasting.
 
-use kiln::graph::ir::Attr;
-use kiln::tensor::dtype::BoolByte;
-use kiln::tensor::{DType, Tensor};
+use kiln_model::ir::Attr;
+use kiln_tensor::dtype::BoolByte;
+use kiln_tensor::{DType, Tensor};
 
 use crate::harness::{Fill, Layer, Step};
 use crate::reference::{Array, broadcast_shape, build, erf, map, sigmoid, zip};

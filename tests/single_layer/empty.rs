@@ -4,14 +4,14 @@
 //! them give the third. Elements of results that are not empty (the sum of nothing) are compared with plain Rust
 //! without passes, node by node; the operators' own tests say what they must be.
 
-use kiln::graph::ir::{Attr, Dim};
-use kiln::graph::passes::PassOptions;
-use kiln::graph::{Graph, GraphBuilder, ValueId};
-use kiln::onnx::{Limits, load_bytes, write};
-use kiln::record::CacheMode;
 use kiln::session::{Session, SessionOptions};
-use kiln::tensor::{BoolByte, DType, Tensor, TensorSpec};
 use kiln_kernels::Isa;
+use kiln_model::ir::{Attr, Dim};
+use kiln_model::onnx::{Limits, load_bytes, write};
+use kiln_model::passes::PassOptions;
+use kiln_model::{Graph, GraphBuilder, ValueId};
+use kiln_run::record::CacheMode;
+use kiln_tensor::{BoolByte, DType, Tensor, TensorSpec};
 
 use crate::harness::MICROSOFT;
 

@@ -1,6 +1,6 @@
 //! Tables of mixtures of experts.
 
-use kiln::tensor::{DType, Tensor};
+use kiln_tensor::{DType, Tensor};
 
 use crate::harness::{Fill, Layer, Step, random};
 use crate::reference::{Array, sigmoid};

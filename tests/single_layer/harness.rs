@@ -12,15 +12,15 @@
 use std::sync::Mutex;
 
 use half::f16;
-use kiln::cache::Outcome;
-use kiln::graph::ir::{Attr, Graph, NodeDesc, ValueId, ValueInfo};
-use kiln::graph::{Observer, StepEvent};
-use kiln::onnx::{Limits, load_bytes, write};
 use kiln::session::{Session, SessionOptions};
-use kiln::tensor::{DType, Expansion, Tensor};
+use kiln_cache::Outcome;
 use kiln_kernels::Isa;
 use kiln_kernels::cpu::precision::{from_bf16, to_bf16};
 use kiln_kernels::cpu::{Elements, Precision};
+use kiln_model::ir::{Attr, Graph, NodeDesc, ValueId, ValueInfo};
+use kiln_model::onnx::{Limits, load_bytes, write};
+use kiln_run::{Observer, StepEvent};
+use kiln_tensor::{DType, Expansion, Tensor};
 
 /// Shapes of one step, one per dynamic input.
 pub(crate) type Step<'a> = &'a [&'a [usize]];
@@ -374,7 +374,7 @@ pub(crate) fn random(shape: &[usize], dtype: DType, fill: Fill, seed: u64) -> Te
         (DType::F32, Fill::Few) => Tensor::from_vec(shape, (0..count).map(|_| (next() % 7) as f32 - 3.0).collect()),
         (DType::F32, _) => Tensor::from_vec(shape, (0..count).map(|_| unit(next()) * 2.0 - 1.0).collect::<Vec<f32>>()),
         (DType::Bool, _) => {
-            let bytes: Vec<kiln::tensor::dtype::BoolByte> = (0..count).map(|_| (next() % 2 == 1).into()).collect();
+            let bytes: Vec<kiln_tensor::dtype::BoolByte> = (0..count).map(|_| (next() % 2 == 1).into()).collect();
             Tensor::from_vec(shape, bytes)
         }
         (DType::U8, _) => Tensor::from_vec(shape, (0..count).map(|_| next() as u8).collect::<Vec<u8>>()),

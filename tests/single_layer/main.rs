@@ -18,7 +18,7 @@ mod rows;
 mod spatial;
 
 use harness::Layer;
-use kiln::graph::operators::{self, Work};
+use kiln_model::operators::{self, Work};
 
 #[test]
 fn tables_that_would_not_exercise_the_cache_are_refused() {

@@ -36,8 +36,8 @@ fn gemm_with_every_transposition_and_bias() {
         let weights: &[usize] = if trans_b == 1 { &[15, 12] } else { &[12, 15] };
         Layer::new("Gemm", 13)
             .int("transB", trans_b)
-            .attr("alpha", kiln::graph::ir::Attr::Float(0.5))
-            .attr("beta", kiln::graph::ir::Attr::Float(2.0))
+            .attr("alpha", kiln_model::ir::Attr::Float(0.5))
+            .attr("beta", kiln_model::ir::Attr::Float(2.0))
             .dynamic(&[-1, 12])
             .weights(weights)
             .weights(&bias)

@@ -3,13 +3,14 @@
 
 use std::sync::Mutex;
 
-use kiln::cache::Outcome;
-use kiln::graph::ir::{Attr, Graph, NodeDesc};
-use kiln::graph::{GraphBuilder, Observer, StepEvent, Value};
-use kiln::onnx::{Limits, load_bytes, write};
 use kiln::session::{RunOptions, Session, SessionOptions};
-use kiln::tensor::{DType, Tensor};
+use kiln_cache::Outcome;
 use kiln_kernels::Isa;
+use kiln_model::ir::{Attr, Graph, NodeDesc};
+use kiln_model::onnx::{Limits, load_bytes, write};
+use kiln_model::{GraphBuilder, Value};
+use kiln_run::{Observer, StepEvent};
+use kiln_tensor::{DType, Tensor};
 
 use crate::attention::attention;
 use crate::harness::{Fill, random};

@@ -1,7 +1,7 @@
 //! Tables of quantised products and convolutions. Sums are exact, so results are compared bit by bit.
 
-use kiln::graph::ir::Attr;
-use kiln::tensor::{DType, Tensor};
+use kiln_model::ir::Attr;
+use kiln_tensor::{DType, Tensor};
 
 use crate::harness::{Fill, Layer, Step, random};
 use crate::reference::{Array, Window, conv, matmul, mean, pool, reduce};

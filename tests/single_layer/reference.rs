@@ -1,7 +1,7 @@
 //! The oracles of the tables: the ONNX definitions in plain loops and `f64`, NCHW. They share nothing with the code
 //! under test.
 
-use kiln::tensor::Tensor;
+use kiln_tensor::Tensor;
 
 /// A row-major array of `f64`.
 #[derive(Clone, Debug)]

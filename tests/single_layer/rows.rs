@@ -1,7 +1,7 @@
 //! Tables of operators over rows and channels: reductions, softmax, normalisations, places of extremes.
 
-use kiln::graph::ir::Attr;
-use kiln::tensor::{DType, Tensor};
+use kiln_model::ir::Attr;
+use kiln_tensor::{DType, Tensor};
 
 use crate::harness::{Fill, Layer, Step};
 use crate::reference::{Array, build, indices, mean, normalise, reduce, softmax};
@@ -41,7 +41,7 @@ fn reductions_over_rows_columns_and_everything() {
         for axes in [&[2usize][..], &[1], &[0, 2], &[0, 1, 2]] {
             let listed: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
             let layer = if op == "ReduceSum" {
-                let axes = kiln::tensor::Tensor::from_vec([listed.len()], listed).unwrap();
+                let axes = kiln_tensor::Tensor::from_vec([listed.len()], listed).unwrap();
                 Layer::new(op, 13).dynamic(&[-1, -1, -1]).constant(axes)
             } else {
                 Layer::new(op, 13).ints("axes", &listed).dynamic(&[-1, -1, -1])
@@ -63,7 +63,7 @@ fn reductions_of_few_models() {
     for (op, fold) in folds {
         for axis in [1usize, 2] {
             let layer = Layer::new(op, 13).ints("axes", &[axis as i64]);
-            let layer = layer.dynamic_of(&[-1, -1, -1], kiln::tensor::DType::F32, Fill::Positive);
+            let layer = layer.dynamic_of(&[-1, -1, -1], kiln_tensor::DType::F32, Fill::Positive);
             layer.check(STEPS, |x| vec![reduce(&Array::of(&x[0]), &[axis], fold).tensor()]);
         }
     }
@@ -115,7 +115,7 @@ fn layer_normalisation() {
 
 #[test]
 fn batch_normalisation() {
-    let positive = crate::harness::random(&[6], kiln::tensor::DType::F32, Fill::Positive, 5);
+    let positive = crate::harness::random(&[6], kiln_tensor::DType::F32, Fill::Positive, 5);
     Layer::new("BatchNormalization", 15)
         .dynamic(&[-1, 6, -1, -1])
         .weights(&[6])

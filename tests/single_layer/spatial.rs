@@ -1,7 +1,7 @@
 //! Tables of pooling, transposition and resizing.
 
-use kiln::graph::ir::Attr;
-use kiln::tensor::Tensor;
+use kiln_model::ir::Attr;
+use kiln_tensor::Tensor;
 
 use crate::harness::{Layer, Step};
 use crate::reference::{Array, Window, build, mean, pool, reduce, transpose};

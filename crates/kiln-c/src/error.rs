@@ -2,12 +2,12 @@
 
 use std::ffi::CString;
 
-use kiln::exec::BuildError;
-use kiln::graph::NodeError;
 use kiln::session::CacheError;
-use kiln::tensor::TensorError;
 use kiln::{ModelError, PackedError, RecordError, SessionError, Stopped};
 use kiln_kernels::KernelError;
+use kiln_run::NodeError;
+use kiln_run::exec::BuildError;
+use kiln_tensor::TensorError;
 
 /// What kind of failure it was. Later versions may add codes.
 #[repr(C)]

@@ -5,10 +5,10 @@ use std::ffi::{OsString, c_char};
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use kiln::knobs::{ByteSize, KNOBS};
 use kiln::session::taps::nearest;
 use kiln::{Knobs, SessionOptions};
 use kiln_fork::Mutex;
+use kiln_knobs::{ByteSize, KNOBS};
 
 use crate::error::{Result, invalid};
 use crate::handle::{self, kind};

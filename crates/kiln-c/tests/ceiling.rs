@@ -13,7 +13,7 @@ fn what_would_pass_the_limit_of_the_process_is_refused_and_the_limit_goes_with_i
     let weights = build.constant(Tensor::from_vec([64, 64], vec![1.0f32; 64 * 64]).unwrap());
     let y = build.op("MatMul", &[x, weights], &[]);
     build.output("y", y);
-    let model = kiln::onnx::write(&build.finish()).unwrap();
+    let model = kiln_model::onnx::write(&build.finish()).unwrap();
     let load = |limit: &CStr| {
         let (mut options, mut session) = (null_mut(), null_mut());
         // SAFETY: there is room for both handles, and texts and bytes live during the calls.

@@ -64,7 +64,7 @@ fn scores() -> Vec<u8> {
     let product = graph.op("MatMul", &[x, weights], &[]);
     let scores = graph.op("Softmax", &[product], &[("axis", (-1).into())]);
     graph.output_of("scores", scores, DType::F32, [1.into(), "length".into(), 16.into()]);
-    kiln::onnx::write(&graph.finish()).unwrap()
+    kiln_model::onnx::write(&graph.finish()).unwrap()
 }
 
 fn lines(output: &Output) -> Vec<String> {

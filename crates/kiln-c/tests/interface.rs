@@ -72,7 +72,7 @@ struct Session(*mut KilnSession);
 
 impl Session {
     fn try_of(graph: &Graph, options: &Options) -> Result<Session, *mut KilnStatus> {
-        let bytes = kiln::onnx::write(graph).unwrap();
+        let bytes = kiln_model::onnx::write(graph).unwrap();
         let mut session = null_mut();
         // SAFETY: the bytes live during the call, and there is room for one handle.
         let status =
@@ -436,7 +436,7 @@ fn records_are_saved_and_loaded_from_a_folder_and_a_miss_is_an_error_where_one_a
 fn a_packed_model_is_written_and_loaded() {
     let folder = tempfile::tempdir().unwrap();
     let (model, packed) = (folder.path().join("model.onnx"), folder.path().join("model.kpack"));
-    std::fs::write(&model, kiln::onnx::write(&product()).unwrap()).unwrap();
+    std::fs::write(&model, kiln_model::onnx::write(&product()).unwrap()).unwrap();
     let options = Options::new(&[("cache_dir", folder.path().to_str().unwrap())]);
     let (mut bytes, mut session) = (0u64, null_mut());
     // SAFETY: the paths live during the calls, and there is room for each result.

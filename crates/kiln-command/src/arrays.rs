@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::Path;
 
-use kiln::tensor::Tensor;
+use kiln_tensor::Tensor;
 use zip::{ZipArchive, ZipWriter};
 
 use crate::failure::{Failure, Outcome, WithCode};
@@ -22,7 +22,7 @@ pub(crate) fn read(path: &Path) -> Outcome<Vec<(Option<String>, Tensor)>> {
         Some("npz") => read_npz(open()?).map_err(|failure| failure.context(format!("{}", path.display()))),
         Some("pb") => {
             let bytes = std::fs::read(path).usage(|| format!("cannot read {}", path.display()))?;
-            let tensor = kiln::onnx::read_tensor(bytes).usage(|| format!("{}", path.display()))?;
+            let tensor = kiln_model::onnx::read_tensor(bytes).usage(|| format!("{}", path.display()))?;
             Ok(vec![(None, tensor)])
         }
         _ => Err(Failure::usage(format!("{shown} is neither .npy, .npz nor .pb"))),

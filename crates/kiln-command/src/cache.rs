@@ -11,7 +11,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use kiln::record::{FileSummary, RecordError, inspect_file, inspect_folder};
+use kiln_run::record::{FileSummary, RecordError, inspect_file, inspect_folder};
 
 use crate::failure::{Failure, Outcome, WithCode};
 

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use kiln::session::Precision;
-use kiln::tensor::{DType, Tensor, TensorError, TensorSpec, minifloat};
+use kiln_tensor::{DType, Tensor, TensorError, TensorSpec, minifloat};
 use serde::{Deserialize, Serialize};
 
 use crate::shape;
@@ -68,7 +68,7 @@ fn largest(tensor: &Tensor) -> f64 {
 
 /// The elements of a tensor of floats.
 fn floats(tensor: &Tensor) -> Option<Box<dyn Iterator<Item = f64> + '_>> {
-    fn wide<T: kiln::tensor::Element + Into<f64>>(tensor: &Tensor) -> Option<Box<dyn Iterator<Item = f64> + '_>> {
+    fn wide<T: kiln_tensor::Element + Into<f64>>(tensor: &Tensor) -> Option<Box<dyn Iterator<Item = f64> + '_>> {
         Some(Box::new(tensor.as_slice::<T>().ok()?.iter().map(|value| (*value).into())))
     }
     match tensor.dtype() {
@@ -380,7 +380,7 @@ mod tests {
 
     const STRICT: Tolerance = Tolerance { rtol: 1e-3, atol: 1e-7, units: 0 };
 
-    fn differs<T: kiln::tensor::Element>(expected: &[T], actual: &[T]) -> Option<String> {
+    fn differs<T: kiln_tensor::Element>(expected: &[T], actual: &[T]) -> Option<String> {
         let tensor = |values: &[T]| Tensor::from_slice([values.len()], values).unwrap();
         compare(&tensor(expected), &tensor(actual), STRICT).unwrap().map(|difference| difference.to_string())
     }
@@ -464,7 +464,7 @@ mod tests {
         let line = differs(&[u64::MAX], &[0]).unwrap();
         assert!(line.contains("expected 18446744073709551615, got 0"), "{line}");
         // Any byte but 0 is true.
-        assert_eq!(differs(&[kiln::tensor::BoolByte(1)], &[kiln::tensor::BoolByte(255)]), None);
+        assert_eq!(differs(&[kiln_tensor::BoolByte(1)], &[kiln_tensor::BoolByte(255)]), None);
     }
 
     #[test]

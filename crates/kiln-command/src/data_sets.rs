@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use kiln::graph::Value;
-use kiln::graph::ir::ValueKind;
-use kiln::onnx::ModelError;
 use kiln::session::Port;
+use kiln_model::Value;
+use kiln_model::ir::ValueKind;
+use kiln_model::onnx::ModelError;
 
 /// How the folder of a data set begins; its number follows.
 const PREFIX: &str = "test_data_set_";
@@ -79,7 +79,7 @@ impl DataFile {
     pub(crate) fn read(&self) -> Result<Value, DataError> {
         let name = || shown(&self.path);
         let bytes = std::fs::read(&self.path).map_err(|source| DataError::Unreadable { name: name(), source })?;
-        kiln::onnx::read_value(bytes, self.kind).map_err(|source| DataError::Malformed { name: name(), source })
+        kiln_model::onnx::read_value(bytes, self.kind).map_err(|source| DataError::Malformed { name: name(), source })
     }
 }
 

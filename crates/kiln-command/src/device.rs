@@ -2,12 +2,12 @@
 
 use std::str::FromStr;
 
-#[cfg(feature = "device")]
-use kiln::gpu::Policy;
-#[cfg(feature = "device")]
-use kiln::knobs::ByteSize;
-use kiln::knobs::Knobs;
 use kiln::session::SessionOptions;
+#[cfg(feature = "device")]
+use kiln_kernels::gpu::Policy;
+#[cfg(feature = "device")]
+use kiln_knobs::ByteSize;
+use kiln_knobs::Knobs;
 
 use crate::failure::Outcome;
 
@@ -74,7 +74,8 @@ impl DeviceArgs {
             Place::Cuda(ordinal) => open(ordinal, options, knobs),
             #[cfg(feature = "emulator")]
             Place::Emulated => {
-                options.device = Some(kiln::gpu::emulated::Emulated::open(kiln::gpu::emulated::Script::default()));
+                options.device =
+                    Some(kiln_kernels::gpu::emulated::Emulated::open(kiln_kernels::gpu::emulated::Script::default()));
                 Ok(())
             }
         }
@@ -99,7 +100,8 @@ impl DeviceArgs {
 #[cfg(feature = "cuda")]
 fn open(ordinal: u32, options: &mut SessionOptions, knobs: &Knobs) -> Outcome {
     use crate::failure::WithCode;
-    let device = kiln::gpu::cuda::open(ordinal, &knobs.cuda_options()).usage(|| format!("--device cuda:{ordinal}"))?;
+    let device =
+        kiln_kernels::gpu::cuda::open(ordinal, &knobs.cuda_options()).usage(|| format!("--device cuda:{ordinal}"))?;
     options.device = Some(device);
     Ok(())
 }

@@ -81,7 +81,7 @@ fn view() -> Outcome<View> {
 fn view() -> Outcome<View> {
     use crate::failure::Failure;
 
-    let knobs = kiln::knobs::Knobs::from_env().map_err(Failure::usage)?;
+    let knobs = kiln_knobs::Knobs::from_env().map_err(Failure::usage)?;
     let inventory = kiln_kernels::gpu::cuda::probe(&knobs.cuda_options());
     let libraries = inventory
         .libraries

@@ -13,10 +13,10 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use kiln::graph::passes::PassOptions;
-use kiln::graph::{Graph, Value};
 use kiln::session::{Numerics, Precision, Session, SessionOptions};
 use kiln_kernels::Isa;
+use kiln_model::passes::PassOptions;
+use kiln_model::{Graph, Value};
 
 use crate::closeness::Tolerance;
 use crate::diff::comparison::Allowed;

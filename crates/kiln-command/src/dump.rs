@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use kiln::graph::{Graph, Map, NodeError, Value};
-use kiln::tensor::{DType, Tensor, TensorError, TensorSpec, minifloat};
+use kiln_model::{Graph, Map, Value};
+use kiln_run::NodeError;
+use kiln_tensor::{DType, Tensor, TensorError, TensorSpec, minifloat};
 use serde::{Deserialize, Serialize};
 
 use crate::arrays;
@@ -254,8 +255,9 @@ fn restore(folder: &Path, file: &str, entry: &Entry) -> Outcome<Tensor> {
 
 #[cfg(test)]
 mod tests {
+    use kiln_model::GraphBuilder;
+
     use super::*;
-    use kiln::graph::GraphBuilder;
 
     fn graph() -> Graph {
         let mut builder = GraphBuilder::new("test", 17);

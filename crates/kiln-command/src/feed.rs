@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use kiln::graph::ir::Dim;
 use kiln::session::Port;
-use kiln::tensor::{Tensor, TensorSpec};
+use kiln_model::ir::Dim;
+use kiln_tensor::{Tensor, TensorSpec};
 
 use crate::arrays;
 use crate::failure::{Failure, Outcome};

@@ -4,9 +4,9 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use kiln::graph::passes::{PassCount, PassReport};
 use kiln::session::{JoinReport, Session};
-use kiln::tensor::Tensor;
+use kiln_model::passes::{PassCount, PassReport};
+use kiln_tensor::Tensor;
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome, WithCode};

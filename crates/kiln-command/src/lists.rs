@@ -7,7 +7,7 @@ use crate::failure::Outcome;
 /// Environment variables with their meaning.
 pub(crate) fn knobs(screen: &mut dyn Write) -> Outcome {
     writeln!(screen, "A flag wins over its variable; an empty variable counts as unset.\n")?;
-    for knob in kiln::knobs::KNOBS {
+    for knob in kiln_knobs::KNOBS {
         let default = if knob.default.is_empty() { String::new() } else { format!("; default {}", knob.default) };
         writeln!(screen, "{} ({}{default})\n   {}", knob.variable, knob.allowed, knob.about)?;
     }
@@ -16,7 +16,7 @@ pub(crate) fn knobs(screen: &mut dyn Write) -> Outcome {
 
 /// Operators, by domain and name.
 pub(crate) fn ops(screen: &mut dyn Write) -> Outcome {
-    let mut operators: Vec<(&str, &str)> = kiln::ops::all().chain(kiln::onnx::expanded()).collect();
+    let mut operators: Vec<(&str, &str)> = kiln_ops::all().chain(kiln_model::onnx::expanded()).collect();
     operators.sort_unstable();
     operators.dedup();
     for (domain, op) in operators {

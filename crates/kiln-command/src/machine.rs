@@ -3,13 +3,13 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use kiln::exec::machine::MachineKey;
-use kiln::knobs::Knobs;
-use kiln::record::{CacheMode, Fingerprint, Store, host_fingerprint};
 use kiln::session::SessionOptions;
-use kiln::threads::{Threads, available};
 use kiln_kernels::cpu::machine::{Caches, Figures};
 use kiln_kernels::{EMITTER_REVISION, Extension, Isa};
+use kiln_knobs::Knobs;
+use kiln_run::exec::machine::MachineKey;
+use kiln_run::record::{CacheMode, Fingerprint, Store, host_fingerprint};
+use kiln_tensor::threads::{Threads, available};
 use serde::Serialize;
 
 use crate::failure::{Outcome, WithCode};

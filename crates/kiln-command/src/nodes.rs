@@ -3,9 +3,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use kiln_model::{Graph, NodeDesc};
 #[cfg(feature = "device")]
-use kiln::graph::device::ON_DEVICE;
-use kiln::graph::{Graph, NodeDesc, Observer, StepEvent};
+use kiln_run::device::ON_DEVICE;
+use kiln_run::{Observer, StepEvent};
 use serde::Serialize;
 
 use crate::shape;
@@ -96,7 +97,7 @@ fn layout(node: &NodeDesc) -> Option<&'static str> {
 }
 
 /// Values by name; those left out are dashes.
-fn names(graph: &Graph, values: &[Option<kiln::graph::ValueId>]) -> Vec<String> {
-    let name = |value: &Option<kiln::graph::ValueId>| value.map_or("-".to_owned(), |id| graph.value(id).name.clone());
+fn names(graph: &Graph, values: &[Option<kiln_model::ValueId>]) -> Vec<String> {
+    let name = |value: &Option<kiln_model::ValueId>| value.map_or("-".to_owned(), |id| graph.value(id).name.clone());
     values.iter().map(name).collect()
 }

@@ -6,7 +6,7 @@
 
 use std::io::{self, Read, Write};
 
-use kiln::tensor::{DType, Shape, Tensor, TensorError, TensorSpec};
+use kiln_tensor::{DType, Shape, Tensor, TensorError, TensorSpec};
 
 /// Why bytes are not a tensor, or a tensor cannot be written.
 #[derive(Debug, thiserror::Error)]

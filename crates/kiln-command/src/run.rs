@@ -5,9 +5,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use kiln::graph::{Graph, Map, Value};
 use kiln::session::{Session, SessionOptions};
-use kiln::tensor::{BoolByte, DType, Tensor, TensorError, minifloat};
+use kiln_model::{Graph, Map, Value};
+use kiln_tensor::{BoolByte, DType, Tensor, TensorError, minifloat};
 
 use crate::arrays;
 use crate::dump;

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use kiln::graph::{Graph, NodeDesc};
 use kiln::session::compile::Description;
 use kiln::session::{SessionError, SessionOptions, taps};
+use kiln_model::{Graph, NodeDesc};
 
 use crate::failure::{Failure, Outcome};
 
@@ -22,7 +22,7 @@ pub(crate) struct SelectionArgs {
 
 /// The graph before the passes.
 pub(crate) fn model(path: &Path, options: &SessionOptions) -> Outcome<Graph> {
-    kiln::onnx::load(path, &options.limits)
+    kiln_model::onnx::load(path, &options.limits)
         .map_err(|error| Failure::from(SessionError::Model(error)).context(format!("{}", path.display())))
 }
 

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use kiln::graph::{NodeError, RunError};
-use kiln::knobs::{ByteSize, Knobs};
-use kiln::onnx::{ModelError, TensorProblem};
 use kiln::packed::Verify;
-use kiln::record::{CacheMode, Credentials, RemotePolicy};
 use kiln::session::{Numerics, Pack, PackReport, Precision, Session, SessionError, SessionOptions, Tune};
 use kiln::{ChoiceError, DecoderError};
+use kiln_knobs::{ByteSize, Knobs};
+use kiln_model::onnx::{ModelError, TensorProblem};
+use kiln_run::record::{CacheMode, Credentials, RemotePolicy};
+use kiln_run::{NodeError, RunError};
 
 use crate::device::DeviceArgs;
 use crate::failure::{Code, Failure, Outcome, WithCode};
@@ -267,10 +267,10 @@ impl SessionArgs {
         }
         options.time_limit = self.time_limit.map(Duration::from_millis);
         options.load_time_limit = self.load_time_limit.map(Duration::from_millis);
-        let passes = kiln::graph::passes::names();
+        let passes = kiln_model::passes::names();
         for name in &self.without_passes {
             if name == "all" {
-                options.passes = kiln::graph::passes::PassOptions::none();
+                options.passes = kiln_model::passes::PassOptions::none();
                 continue;
             }
             if !passes.contains(&name.as_str()) {
@@ -299,7 +299,7 @@ impl SessionArgs {
                 return Err(Failure::usage("--remote-cache needs records in a folder, as --cache-dir gives them"));
             }
             let credentials = Credentials { user: knobs.remote_user, password: knobs.remote_password };
-            let remote = kiln::record::connect(url, &credentials).usage(|| "--remote-cache")?;
+            let remote = kiln_run::record::connect(url, &credentials).usage(|| "--remote-cache")?;
             let policy = RemotePolicy { read_only: self.remote_read_only, ..RemotePolicy::default() };
             options.remote = Some((remote, policy));
         }

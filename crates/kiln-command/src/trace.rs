@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use kiln::tensor::{DType, TensorSpec};
+use kiln_tensor::{DType, TensorSpec};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Outcome, WithCode};

@@ -11,7 +11,7 @@
 
 use std::str::FromStr;
 
-use kiln::tensor::{BoolByte, DType, Element, Tensor, TensorError, TensorSpec};
+use kiln_tensor::{BoolByte, DType, Element, Tensor, TensorError, TensorSpec};
 use serde::Deserialize;
 
 /// How the elements of a tensor are made.

@@ -4,7 +4,7 @@
 use std::fmt::{Debug, Write as _};
 use std::io::Write as _;
 
-use kiln::knobs::Knobs;
+use kiln_knobs::Knobs;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use kiln::graph::Value;
 use kiln::session::{Port, Session};
+use kiln_model::Value;
 use serde_json::{Value as Json, json};
 
 use crate::data_sets::{self, DataError, DataFile};
@@ -162,8 +162,8 @@ pub(crate) fn shape_text(shape: &Json) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kiln::graph::ir::{Dim, ValueKind};
-    use kiln::tensor::DType;
+    use kiln_model::ir::{Dim, ValueKind};
+    use kiln_tensor::DType;
 
     use super::*;
 

@@ -7,8 +7,8 @@ use super::ir::{Attr, CAPTURES, Dim, Graph, NodeDesc, ValueId, ValueInfo};
 /// Builds a graph node by node.
 ///
 /// ```
-/// use kiln::graph::GraphBuilder;
-/// use kiln::tensor::DType;
+/// use kiln_model::GraphBuilder;
+/// use kiln_tensor::DType;
 ///
 /// let mut graph = GraphBuilder::new("scores", 17);
 /// let x = graph.input("x", DType::F32, ["rows".into(), 8.into()]);

@@ -23,7 +23,7 @@ fn model(inputs: usize) -> Vec<u8> {
         (0..inputs).map(|number| build.input(&format!("x{number}"), kiln::DType::F32, [Dim::from("n")])).collect();
     let y = build.op("Sum", &inputs, &[]);
     build.output_of("y", y, kiln::DType::F32, [Dim::from("n")]);
-    kiln::onnx::write(&build.finish()).expect("the graph can be written")
+    kiln_model::onnx::write(&build.finish()).expect("the graph can be written")
 }
 
 fn expect(api: &OrtApi, status: OrtStatusPtr) {

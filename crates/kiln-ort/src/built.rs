@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_int};
 use std::sync::{Arc, PoisonError};
 
-use kiln::graph::ir::{Attrs, NodeDesc, ValueInfo};
 use kiln::{DType, Dim, Tensor, ValueId, ValueKind};
 use kiln_fork::Mutex;
+use kiln_model::ir::{Attrs, NodeDesc, ValueInfo};
 
 use crate::dtype;
 use crate::error::{Code, Error, Result, invalid};

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use kiln::Knobs;
-use kiln::knobs::KNOBS;
 use kiln_fork::Mutex;
+use kiln_knobs::KNOBS;
 
 use crate::error::{Error, Result, failed, invalid};
 use crate::keyvalue::Pairs;

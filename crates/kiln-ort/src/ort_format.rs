@@ -8,12 +8,12 @@ mod flat;
 
 use std::collections::HashMap;
 
-use kiln::graph::NodeDesc;
-use kiln::graph::ir::ValueInfo;
+use flat::Table;
 use kiln::{Attr, DType, Dim, Graph, Tensor, TensorSpec, ValueId};
+use kiln_model::NodeDesc;
+use kiln_model::ir::ValueInfo;
 
 use crate::error::{Code, Error, Result};
-use flat::Table;
 
 /// The place of a flat buffer's identifier.
 const MARK: std::ops::Range<usize> = 4..8;

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kiln::onnx::{self, Bytes, ExternalData};
 use kiln::{Graph, ModelError, Session, SessionError, SessionOptions, packed};
+use kiln_model::onnx::{self, Bytes, ExternalData};
 
 use crate::built::{Built, Opset};
 use crate::env::Env;

@@ -30,7 +30,7 @@ fn model() -> Vec<u8> {
     let w = build.constant(kiln::Tensor::from_slice([8, 8], &[1f32; 64]).unwrap());
     let y = build.op("MatMul", &[x, w], &[]);
     build.output("y", y);
-    kiln::onnx::write(&build.finish()).unwrap()
+    kiln_model::onnx::write(&build.finish()).unwrap()
 }
 
 fn check(mut session: Session) {

@@ -30,7 +30,7 @@ fn twice() -> Vec<u8> {
     about.version = 7;
     about.properties = vec![("language".to_owned(), "none".to_owned())];
     graph.metadata = about.into();
-    kiln::onnx::write(&graph).unwrap()
+    kiln_model::onnx::write(&graph).unwrap()
 }
 
 fn session(model: &[u8]) -> Session {

@@ -34,7 +34,7 @@ fn network() -> Result<Vec<u8>, Box<dyn Error>> {
     let found = build.op("Gather", &[table, ids], &[]);
     let size = [Dim::from("texts"), Dim::from("words"), Dim::from(4)];
     build.output_of("last_hidden_state", found, DType::F32, size);
-    Ok(kiln::onnx::write(&build.finish())?)
+    Ok(kiln_model::onnx::write(&build.finish())?)
 }
 
 /// A tokenizer that splits at spaces, in the files that models come with.

@@ -1,8 +1,8 @@
 //! What may follow: every function of one value, and of two with a number, a row, itself or another result.
 
-use kiln::graph::ValueId;
-use kiln::graph::ir::Attr;
-use kiln::tensor::{DType, Tensor};
+use kiln_model::ValueId;
+use kiln_model::ir::Attr;
+use kiln_tensor::{DType, Tensor};
 
 use super::Make;
 
@@ -218,7 +218,7 @@ pub(super) const FOLLOWERS: &[Follower] = &[
     }),
     smooth("Where", |m, y, other| {
         let z = other(m);
-        let truth = m.build.constant(Tensor::scalar(kiln::tensor::BoolByte::from(true)));
+        let truth = m.build.constant(Tensor::scalar(kiln_tensor::BoolByte::from(true)));
         m.op("Where", &[truth, y, z], &[])
     }),
     needing("Mul by channel", Needs::Channels, |m, y, _| {

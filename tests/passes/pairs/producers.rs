@@ -1,8 +1,8 @@
 //! Operators that a function may follow: every family of operators that keeps floats.
 
-use kiln::graph::ValueId;
-use kiln::graph::ir::Attr;
-use kiln::tensor::{DType, Tensor};
+use kiln_model::ValueId;
+use kiln_model::ir::Attr;
+use kiln_tensor::{DType, Tensor};
 
 use super::Make;
 

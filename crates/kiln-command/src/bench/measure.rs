@@ -5,8 +5,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use kiln::graph::Value;
 use kiln::session::{Session, SessionOptions, Tune};
+use kiln_model::Value;
 use serde::Serialize;
 use serde_json::Value as Json;
 
@@ -36,7 +36,7 @@ pub(super) struct Lookups {
 impl Lookups {
     /// The most expensive outcome, as verbose lines name it; `none` without look-ups.
     pub(super) fn costliest(&self) -> &'static str {
-        use kiln::cache::Outcome;
+        use kiln_cache::Outcome;
         let met = [
             (Outcome::Miss, self.misses),
             (Outcome::RecordHit, self.record_hits),
@@ -46,7 +46,7 @@ impl Lookups {
         met.into_iter().find(|(_, count)| *count > 0).map_or("none", |(outcome, _)| outcome.name())
     }
 
-    fn since(session: &Session, before: &kiln::cache::Stats) -> Lookups {
+    fn since(session: &Session, before: &kiln_cache::Stats) -> Lookups {
         let now = session.cache_stats();
         let record_hits = now.record_hits - before.record_hits;
         let misses = now.misses - before.misses - record_hits;

@@ -167,8 +167,8 @@ struct CacheCounters {
     bytes: u64,
 }
 
-impl From<kiln::cache::Stats> for CacheCounters {
-    fn from(stats: kiln::cache::Stats) -> CacheCounters {
+impl From<kiln_cache::Stats> for CacheCounters {
+    fn from(stats: kiln_cache::Stats) -> CacheCounters {
         CacheCounters {
             lookups: stats.lookups,
             hits: stats.hits,
@@ -233,7 +233,7 @@ impl Report {
             Extra::of(sources.passes);
         let four_digits = |list: &[f64]| list.iter().map(|&ms| rounded(ms, 4)).collect();
         let threads = match sources.options.threads {
-            0 => kiln::threads::available(),
+            0 => kiln_tensor::threads::available(),
             threads => threads,
         };
         let shapes = sources.workload.steady.iter().zip(&sources.steady.shapes).zip(&sources.steady.firsts);

@@ -12,7 +12,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use kiln::record::{Evidence, EvidenceKind, Record, merge_into};
+use kiln_run::record::{Evidence, EvidenceKind, Record, merge_into};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Outcome, WithCode};
@@ -61,7 +61,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 
 impl Entry {
     fn of(record: &Record) -> Entry {
-        let (key_text, choice_text) = kiln::exec::describe(record).unzip();
+        let (key_text, choice_text) = kiln_run::exec::describe(record).unzip();
         let Evidence { kind: how, nanos, samples, created, against } = record.evidence;
         Entry {
             family: record.family.clone(),

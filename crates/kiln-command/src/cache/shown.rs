@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
-use kiln::exec::{Refusal, Verifier};
-use kiln::record::{EvidenceKind, FileSummary, Record, RecordId};
+use kiln_run::exec::{Refusal, Verifier};
+use kiln_run::record::{EvidenceKind, FileSummary, Record, RecordId};
 
 use crate::failure::{Code, Failure, Outcome};
 use crate::table::{Table, bytes};
@@ -56,7 +56,7 @@ impl Counts {
 
 /// A key and its choice as text, or a note if this build does not have the family.
 fn words(record: &Record) -> (String, String) {
-    kiln::exec::describe(record)
+    kiln_run::exec::describe(record)
         .unwrap_or_else(|| (format!("{} bytes, not known here", record.key.len()), "-".to_owned()))
 }
 

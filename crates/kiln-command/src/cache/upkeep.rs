@@ -4,8 +4,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use kiln::exec::Verifier;
-use kiln::record::{EvidenceKind, Record, clear_folder, merge_into, replace_file};
+use kiln_run::exec::Verifier;
+use kiln_run::record::{EvidenceKind, Record, clear_folder, merge_into, replace_file};
 
 use crate::failure::{Failure, Outcome, WithCode};
 

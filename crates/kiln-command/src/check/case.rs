@@ -6,11 +6,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use kiln::graph::{Graph, NodeError, RunError, Value};
 use kiln::packed::{PackedError, Verify};
 use kiln::session::{Session, SessionError, SessionOptions};
-use kiln::tensor::Tensor;
 use kiln_kernels::crash;
+use kiln_model::{Graph, Value};
+use kiln_run::{NodeError, RunError};
+use kiln_tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use crate::check::uses::Uses;
@@ -108,7 +109,7 @@ pub(super) fn check(folder: &Path, way: Way<'_>, seen: &mut Seen) -> Verdict {
 fn attempt(folder: &Path, way: Way<'_>, seen: &mut Seen) -> Result<Verdict, Verdict> {
     let options = way.options;
     let Allowed { tolerance, distance } = allowed(folder)?;
-    let graph = kiln::onnx::load(&folder.join("model.onnx"), &options.limits).map_err(Verdict::refused)?;
+    let graph = kiln_model::onnx::load(&folder.join("model.onnx"), &options.limits).map_err(Verdict::refused)?;
     seen.uses = Uses::of(&graph);
     let random = seen.uses.any(RANDOM);
     let session = way.session(graph).map_err(|error| refusal(&error))?;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use kiln::graph::operators::Work;
+use kiln_model::operators::Work;
 
 use crate::check::case::Verdict;
 use crate::check::uses::Uses;
@@ -33,10 +33,10 @@ impl Tally {
     /// Every operator that Kiln has, without a case.
     pub(super) fn new() -> Tally {
         let mut tally = Tally::default();
-        for (domain, op) in kiln::ops::all().filter(|(domain, _)| *domain != "kiln") {
+        for (domain, op) in kiln_ops::all().filter(|(domain, _)| *domain != "kiln") {
             tally.rows.entry((domain.to_owned(), op.to_owned())).or_default().known = true;
         }
-        for (domain, op) in kiln::onnx::expanded() {
+        for (domain, op) in kiln_model::onnx::expanded() {
             tally.rows.entry((domain.to_owned(), op.to_owned())).or_default().expanded = true;
         }
         tally
@@ -81,7 +81,7 @@ impl Tally {
                 (true, false) if row.cases == 0 => "-",
                 (true, false) => "plain Rust",
             };
-            let work = kiln::graph::operators::find(domain, op).map(|row| row.work);
+            let work = kiln_model::operators::find(domain, op).map(|row| row.work);
             let work = match work {
                 Some(Work::Key) => "key",
                 Some(Work::Moves) => "moves data",
@@ -152,9 +152,10 @@ What ONNX leaves open is as in ONNX Runtime 1.32, on its processor kernels:
 
 #[cfg(test)]
 mod tests {
+    use kiln_model::GraphBuilder;
+    use kiln_tensor::DType;
+
     use super::*;
-    use kiln::graph::GraphBuilder;
-    use kiln::tensor::DType;
 
     #[test]
     fn a_case_counts_for_each_operator_in_it_once() {

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kiln::graph::Graph;
-use kiln::graph::ir::{Attr, NodeDesc};
-use kiln::tensor::DType;
+use kiln_model::Graph;
+use kiln_model::ir::{Attr, NodeDesc};
+use kiln_tensor::DType;
 use serde::{Deserialize, Serialize};
 
 /// The operators of one case, taken from its graph before it is rewritten.

@@ -1,8 +1,8 @@
 //! The demo's network: a small image classifier with every kind of layer that matters here, built in memory with random
 //! but fixed weights. Its classifications are meaningless.
 
-use kiln::graph::{Attr, Graph, GraphBuilder, ValueId};
-use kiln::tensor::{DType, TensorSpec};
+use kiln_model::{Attr, Graph, GraphBuilder, ValueId};
+use kiln_tensor::{DType, TensorSpec};
 
 use crate::values::{Fill, Recipe, RecipeError};
 

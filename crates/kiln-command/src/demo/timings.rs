@@ -4,10 +4,9 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use kiln::cache;
-use kiln::graph::{Observer, StepEvent};
 use kiln::session::Session;
-use kiln::tensor::{DType, TensorSpec};
+use kiln_run::{Observer, StepEvent};
+use kiln_tensor::{DType, TensorSpec};
 use serde::{Deserialize, Serialize};
 
 use crate::demo::network;
@@ -105,9 +104,9 @@ impl Observer for Counter {
     fn step(&self, event: &StepEvent<'_>) {
         let mut outcomes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match event.outcome {
-            Some(cache::Outcome::Miss) => outcomes.built += 1,
-            Some(cache::Outcome::RecordHit) => outcomes.from_records += 1,
-            Some(cache::Outcome::Hit | cache::Outcome::Waited) => outcomes.hits += 1,
+            Some(kiln_cache::Outcome::Miss) => outcomes.built += 1,
+            Some(kiln_cache::Outcome::RecordHit) => outcomes.from_records += 1,
+            Some(kiln_cache::Outcome::Hit | kiln_cache::Outcome::Waited) => outcomes.hits += 1,
             None => {}
         }
     }

@@ -1,8 +1,8 @@
 //! Compares values: a tensor, or a sequence tensor by tensor. Depends on no session and no graph.
 
-use kiln::graph::Value;
 use kiln::session::Precision;
-use kiln::tensor::{Tensor, TensorError};
+use kiln_model::Value;
+use kiln_tensor::{Tensor, TensorError};
 
 use crate::closeness::{self, Difference, Tolerance};
 use crate::dump::storable;

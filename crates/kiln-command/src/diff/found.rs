@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::Path;
 
-use kiln::graph::{Graph, Value};
 use kiln::session::compile::Description;
 use kiln::session::taps;
+use kiln_model::{Graph, Value};
 use serde::Serialize;
 
 use super::comparison::{Allowed, Deviation, deviation};

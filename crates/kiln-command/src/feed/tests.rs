@@ -1,7 +1,7 @@
 //! Which values inputs get, case by case.
 
-use kiln::graph::ir::ValueKind;
-use kiln::tensor::DType;
+use kiln_model::ir::ValueKind;
+use kiln_tensor::DType;
 
 use super::*;
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use kiln::exec::BuildError;
-use kiln::graph::NodeError;
 use kiln::session::Port as SessionPort;
 use kiln::{Cancel, DType, Dim, RunOptions, Session, SessionError, Stopped};
 use kiln::{Tensor, TensorError, TensorSpec, Value, ValueKind, Width};
 use kiln_kernels::KernelError;
+use kiln_run::NodeError;
+use kiln_run::exec::BuildError;
 use kiln_serve::{Datatype, Failure, Load, Lookups, Model, Port, Request, Tensor as WireTensor, Ticket, Values};
 
 /// The most bytes of a generated request that warms a model.

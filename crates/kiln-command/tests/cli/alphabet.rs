@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use kiln::graph::GraphBuilder;
 use kiln::{Attr, DType, Dim, Tensor};
+use kiln_model::GraphBuilder;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -73,7 +73,7 @@ pub(crate) fn model() -> Vec<u8> {
     for node in graph.nodes.iter_mut().filter(|node| node.op == "GroupQueryAttention") {
         (node.domain, node.version) = ("com.microsoft".to_owned(), 1);
     }
-    kiln::onnx::write(&graph).unwrap()
+    kiln_model::onnx::write(&graph).unwrap()
 }
 
 /// Bytes as tokens, after the token that begins a text.

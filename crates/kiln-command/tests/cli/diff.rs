@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use kiln::graph::GraphBuilder;
-use kiln::tensor::{DType, Tensor};
+use kiln_model::GraphBuilder;
+use kiln_tensor::{DType, Tensor};
 
 use crate::command::{arg, kiln};
 use crate::onnx_file;
@@ -92,7 +92,7 @@ fn a_lower_precision_is_measured_at_the_outputs() {
     let y = build.op("MatMul", &[x, w], &[]);
     build.output("y", y);
     let model = folder.path().join("wide.onnx");
-    std::fs::write(&model, kiln::onnx::write(&build.finish()).unwrap()).unwrap();
+    std::fs::write(&model, kiln_model::onnx::write(&build.finish()).unwrap()).unwrap();
     let model = arg(&model);
     let printed = |precision: &str| kiln(["diff", &model, "--shape", "x[3,64]", "--precision", precision]).ok();
     assert!(!printed("f32").contains("is off by"));
@@ -119,7 +119,7 @@ fn networks_of_16_bits_agree_with_their_reference_rounded_or_not() {
     }
     build.output("y", value);
     let model = folder.path().join("halves.onnx");
-    std::fs::write(&model, kiln::onnx::write(&build.finish()).unwrap()).unwrap();
+    std::fs::write(&model, kiln_model::onnx::write(&build.finish()).unwrap()).unwrap();
     for against in ["reference", "portable", "without-passes"] {
         for more in [&[][..], &["--all-values"], &["--without-pass", "widen"]] {
             let arguments = ["diff", &arg(&model), "--shape", "x[3,64]", "--against", against];

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use kiln::graph::GraphBuilder;
 use kiln::{DType, Dim, Tensor};
+use kiln_model::GraphBuilder;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -160,7 +160,7 @@ impl Translator {
         let table = build.constant(Tensor::from_vec([WORDS, WORDS], ones).unwrap());
         let states = build.op("Gather", &[table, tokens], &[]);
         build.output("last_hidden_state", states);
-        kiln::onnx::write(&build.finish()).unwrap()
+        kiln_model::onnx::write(&build.finish()).unwrap()
     }
 
     /// A translator that is given the features themselves, [1, WORDS, frames].
@@ -170,7 +170,7 @@ impl Translator {
         let features = build.input("input_features", DType::F32, dims);
         let states = build.op("Transpose", &[features], &[("perm", [0i64, 2, 1].into())]);
         build.output("last_hidden_state", states);
-        kiln::onnx::write(&build.finish()).unwrap()
+        kiln_model::onnx::write(&build.finish()).unwrap()
     }
 
     fn decoder(has_past: bool) -> Vec<u8> {
@@ -231,7 +231,7 @@ impl Translator {
                 build.output(&format!("present.0.encoder.{name}"), value);
             }
         }
-        kiln::onnx::write(&build.finish()).unwrap()
+        kiln_model::onnx::write(&build.finish()).unwrap()
     }
 
     fn folder() -> TempDir {

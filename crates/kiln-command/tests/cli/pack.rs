@@ -1,9 +1,9 @@
 //! `kiln pack`: files that every command accepts in place of the model.
 
-use kiln::graph::GraphBuilder;
-use kiln::graph::ir::Dim;
-use kiln::onnx;
-use kiln::tensor::{DType, Tensor};
+use kiln_model::GraphBuilder;
+use kiln_model::ir::Dim;
+use kiln_model::onnx;
+use kiln_tensor::{DType, Tensor};
 
 use crate::command::{arg, kiln};
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use kiln::record::{Record, inspect_file, merge_into};
+use kiln_run::record::{Record, inspect_file, merge_into};
 
 use crate::command::{arg, kiln};
 use crate::onnx_file;

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use kiln::record::{Credentials, RemoteError, connect};
+use kiln_run::record::{Credentials, RemoteError, connect};
 
 use crate::allocations::peak;
 use crate::servers::{bench, free_port};
@@ -149,7 +149,7 @@ fn inference_goes_on_whatever_the_store_does() {
             assert!(took < Duration::from_secs(60), "{what} {url}: {took:?}");
             assert_eq!(report["records"]["remote_taken"], 0, "{what} {url}");
             assert!(report["records"]["records"].as_u64().unwrap() > 0, "{what} {url}");
-            let local = kiln::record::inspect_folder(folder.path()).unwrap();
+            let local = kiln_run::record::inspect_folder(folder.path()).unwrap();
             assert!(!local.is_empty(), "{what} {url}: the local file is written");
         }
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kiln::knobs::Secret;
-use kiln::record::{Credentials, Evidence, Fingerprint, Over, Put, Record, Remote, RemotePolicy, Store, connect};
+use kiln_knobs::Secret;
+use kiln_run::record::{Credentials, Evidence, Fingerprint, Over, Put, Record, Remote, RemotePolicy, Store, connect};
 
 use crate::servers::{self, bench};
 
@@ -25,7 +25,7 @@ fn processes_share(url: &str, settings: &[(&str, &str)]) {
     assert!(second["cache"]["record_hits"].as_u64().unwrap() > 0, "{second}");
     assert!(count(&second, "warmed") > 0, "{second}");
     assert_eq!((count(&second, "remote_failures"), count(&second, "rejected")), (0, 0), "{second}");
-    let local = kiln::record::inspect_folder(folders[1].path()).unwrap();
+    let local = kiln_run::record::inspect_folder(folders[1].path()).unwrap();
     assert!(!local.is_empty(), "what was fetched lies in the local file too");
     let third = bench(folders[2].path(), url, settings, &["--remote-read-only"]);
     assert!(count(&third, "remote_taken") > 0 && count(&third, "remote_puts") == 0, "{third}");
@@ -85,7 +85,8 @@ fn writers_to_redis_that_meet_lose_nothing() {
     let fingerprint = Fingerprint::from_facts([("machine", "of the tests")]);
     let open = |folder: &std::path::Path| {
         let policy = RemotePolicy { settle: Duration::from_millis(1), ..RemotePolicy::default() };
-        Store::open(folder, &fingerprint, kiln::record::CacheMode::ReadWrite).with_remote(remote(server.port), policy)
+        Store::open(folder, &fingerprint, kiln_run::record::CacheMode::ReadWrite)
+            .with_remote(remote(server.port), policy)
     };
     let barrier = std::sync::Barrier::new(usize::from(WRITERS));
     std::thread::scope(|scope| {

@@ -18,7 +18,7 @@ use super::error::shown;
 /// when their elements are first needed, and a loaded session holds no buffer whose tensors have all been read.
 ///
 /// ```
-/// use kiln::onnx::ExternalData;
+/// use kiln_model::onnx::ExternalData;
 ///
 /// let mut data = ExternalData::new();
 /// data.insert("model.onnx_data", vec![0; 64]);
@@ -67,7 +67,7 @@ impl ExternalData {
     /// should return an error for a longer file, and returns `None` for a file that does not exist.
     ///
     /// ```
-    /// use kiln::onnx::{Bytes, ExternalData};
+    /// use kiln_model::onnx::{Bytes, ExternalData};
     ///
     /// let mut data = ExternalData::new();
     /// data.fetch_others(|location, _most| Ok((location == "w.bin").then(|| Bytes::from_static(&[0; 64]))));

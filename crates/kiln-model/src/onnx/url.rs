@@ -15,10 +15,10 @@ const SCHEME: &[u8] = b"file://";
 /// ```
 /// use std::path::Path;
 ///
-/// let path = kiln::onnx::path_of(Path::new("file:///models/a%20model.onnx"))?;
+/// let path = kiln_model::onnx::path_of(Path::new("file:///models/a%20model.onnx"))?;
 /// assert_eq!(path, Path::new("/models/a model.onnx"));
-/// assert_eq!(kiln::onnx::path_of(Path::new("model.onnx"))?, Path::new("model.onnx"));
-/// # Ok::<(), kiln::ModelError>(())
+/// assert_eq!(kiln_model::onnx::path_of(Path::new("model.onnx"))?, Path::new("model.onnx"));
+/// # Ok::<(), kiln_model::onnx::ModelError>(())
 /// ```
 ///
 /// # Errors

@@ -1,10 +1,10 @@
 //! Models of a few nodes.
 
-use kiln::graph::ir::ValueInfo;
 use kiln::{Attr, DType, Dim, Graph, GraphBuilder, Tensor, ValueKind};
+use kiln_model::ir::ValueInfo;
 
 fn written(graph: &Graph) -> Vec<u8> {
-    kiln::onnx::write(graph).unwrap()
+    kiln_model::onnx::write(graph).unwrap()
 }
 
 /// `y` is `x`, of any type, over those dimensions.
