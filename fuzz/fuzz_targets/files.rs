@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use kiln::session::{Session, SessionOptions};
 use kiln_model::onnx::Limits;
 use kiln_run::record::CacheMode;
-use kiln::session::{Session, SessionOptions};
 use kiln_tensor::Tensor;
 use libfuzzer_sys::fuzz_target;
 use wire::{Message, elsewhere, graph, model};

@@ -6,10 +6,10 @@
 #[path = "../../tests/passes/draw.rs"]
 mod draw;
 
-use kiln_model::passes::PassOptions;
 use kiln::session::{Session, SessionOptions};
-use kiln_tensor::Tensor;
 use kiln_kernels::Isa;
+use kiln_model::passes::PassOptions;
+use kiln_tensor::Tensor;
 use libfuzzer_sys::fuzz_target;
 
 /// Rounding differs with the order of sums; nothing else may.

@@ -5,11 +5,11 @@
 
 use std::fmt::Debug;
 
+use kiln_key::laws::walk;
 use kiln_key::{Key, Mutate};
 use kiln_run::exec::{self, FAMILIES};
 use kiln_run::record::laws::assert_key_laws;
 use kiln_run::record::{decode, encode};
-use kiln_key::laws::walk;
 use libfuzzer_sys::fuzz_target;
 use serde::{Serialize, de::DeserializeOwned};
 

@@ -11,10 +11,10 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use kiln_model::onnx;
 use kiln::packed::{HEADER, Verify};
-use kiln_run::record::CacheMode;
 use kiln::session::{Session, SessionOptions};
+use kiln_model::onnx;
+use kiln_run::record::CacheMode;
 use kiln_tensor::Tensor;
 use libfuzzer_sys::fuzz_target;
 

@@ -6,15 +6,15 @@
 
 use std::sync::{Arc, LazyLock};
 
+use kiln::session::{Numerics, Precision, Session, SessionOptions};
 use kiln_cache::{Cache, Limits};
 use kiln_key::F32Bits;
+use kiln_model::{Graph, GraphBuilder};
 use kiln_run::exec::matmul::{MatMulKey, MatMulProblem, Stored};
 use kiln_run::exec::request::RequestKey;
 use kiln_run::exec::tune::Operands;
 use kiln_run::exec::{BuildCx, Family, Target, Verifier};
-use kiln_model::{Graph, GraphBuilder};
 use kiln_run::record::{Evidence, Record, Recorded, Store, encode};
-use kiln::session::{Numerics, Precision, Session, SessionOptions};
 use kiln_tensor::{DType, Tensor};
 use libfuzzer_sys::fuzz_target;
 use smallvec::SmallVec;

@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-use kiln_model::onnx::{Bytes, ExternalData};
 use kiln::{DType, Tensor, TensorSpec};
+use kiln_model::onnx::{Bytes, ExternalData};
 use numpy::PyUntypedArray;
 use numpy::prelude::*;
 use pyo3::prelude::*;

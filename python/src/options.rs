@@ -7,8 +7,8 @@ use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use kiln_run::record::RemotePolicy;
 use kiln::{CacheMode, Isa, Pack, SessionOptions, Threads, Tune, Verify};
+use kiln_run::record::RemotePolicy;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
