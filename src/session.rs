@@ -12,7 +12,6 @@ pub mod batch;
 mod ceiling;
 pub mod compile;
 pub mod decoder;
-#[cfg(feature = "device")]
 mod device;
 pub mod encoder_decoder;
 mod error;
@@ -31,7 +30,6 @@ pub mod options;
 mod outputs;
 mod overrides;
 mod pack;
-#[cfg(feature = "device")]
 mod placement;
 pub mod profile;
 pub mod records;
@@ -70,7 +68,6 @@ use crate::packed::{self, PackedFile};
 
 pub use ceiling::ProcessMemory;
 pub use compile::Description;
-#[cfg(feature = "device")]
 pub use device::DeviceStats;
 pub use error::SessionError;
 use footprint::Footprint;
@@ -99,7 +96,6 @@ pub use trace::Trace;
 pub use verbose::Verbose;
 
 /// A constant that nodes on a device read.
-#[cfg_attr(not(feature = "device"), expect(dead_code, reason = "without devices nothing is sent"))]
 struct Upload {
     /// The value in the graph.
     host: ValueId,

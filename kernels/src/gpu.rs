@@ -1,4 +1,4 @@
-//! Devices (feature `device`): the interface that each implements, and the facts about each.
+//! Devices: the interface that each implements, and the facts about each.
 //!
 //! A [`Device`] has memory, runs kernels that are compiled from CUDA C ([`source`]), and solves convolutions and matrix
 //! products by algorithms of its libraries ([`problem`], [`algorithm`]). All work of a device is on one stream, in the

@@ -10,7 +10,7 @@
 //! 4. [`reference`](mod@reference): each family in plain Rust, both the oracle of its tests and the fallback where no
 //!    code may be emitted.
 //! 5. [`cpu`]: the families. Each has parameters, an emitter and a driver.
-//! 6. `gpu` (feature `device`): devices beside the processor, their memory, kernels and libraries.
+//! 6. `gpu`: devices beside the processor, their memory, kernels and libraries.
 //!
 //! Nothing here depends on graphs, caches, files, ONNX or environment variables.
 
@@ -20,7 +20,6 @@ pub mod cpu;
 pub mod crash;
 pub mod error;
 pub mod extent;
-#[cfg(feature = "device")]
 pub mod gpu;
 pub mod isa;
 pub mod jit;

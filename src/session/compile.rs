@@ -13,7 +13,6 @@ use kiln_model::onnx;
 use kiln_model::passes::{self, PassReport};
 use kiln_model::{Stop, ValueId};
 use kiln_ops::{FlowLoad, OpError, lookup_flow};
-#[cfg(feature = "device")]
 use kiln_run::device::transfer::to_device;
 use kiln_run::exec::BuildCx;
 use kiln_run::exec::weights::{Packing, Shelf};
@@ -23,7 +22,6 @@ use kiln_tensor::{InFile, Tensor};
 use super::evaluate::evaluate;
 use super::node::make;
 use super::options::SessionOptions;
-#[cfg(feature = "device")]
 use super::placement::place;
 use super::{Port, SessionError, Upload};
 
@@ -69,10 +67,7 @@ pub(super) fn compile(
     stop: Option<&Stop>,
 ) -> Result<(Executable, Description), SessionError> {
     let passes = optimise(&mut graph, options, build, stop);
-    #[cfg(feature = "device")]
     let uploads = if build.gpu.is_some() { place(&mut graph) } else { Vec::new() };
-    #[cfg(not(feature = "device"))]
-    let uploads = Vec::new();
     let executable = Maker::new(build, parallel, stop).make(&mut graph, &uploads)?;
     Ok((executable, Description { graph, passes }))
 }
@@ -251,7 +246,6 @@ impl<'a> Maker<'a> {
     }
 
     /// Sends the constants that the device's nodes read; constants without another reader are freed here.
-    #[cfg(feature = "device")]
     fn upload(&self, graph: &mut Graph, uploads: &[Upload]) -> Result<(), SessionError> {
         let Some(gpu) = &self.build.gpu else { return Ok(()) };
         let readers = graph.use_counts();
@@ -262,12 +256,6 @@ impl<'a> Maker<'a> {
                 graph.constants.remove(&host);
             }
         }
-        Ok(())
-    }
-
-    /// Without devices there is nothing to send.
-    #[cfg(not(feature = "device"))]
-    fn upload(&self, _: &mut Graph, _: &[Upload]) -> Result<(), SessionError> {
         Ok(())
     }
 

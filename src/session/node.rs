@@ -4,9 +4,7 @@ use kiln_model::ir::{Graph, NodeDesc};
 use kiln_model::operators;
 use kiln_ops::{LoadCx, OpError};
 use kiln_run::Node;
-#[cfg(feature = "device")]
 use kiln_run::device::transfer::{ToDevice, ToHost};
-#[cfg(feature = "device")]
 use kiln_run::device::{ON_DEVICE, OnDevice, TO_DEVICE, TO_HOST};
 use kiln_run::exec::BuildCx;
 use kiln_run::exec::weights::Packing;
@@ -18,7 +16,6 @@ pub(super) fn make(
     build: &BuildCx,
     packing: &Packing<'_>,
 ) -> Result<Box<dyn Node>, OpError> {
-    #[cfg(feature = "device")]
     if let Some(gpu) = &build.gpu {
         if node.is_fused(TO_DEVICE) {
             return Ok(Box::new(ToDevice(gpu.clone())));
@@ -36,7 +33,6 @@ pub(super) fn make(
     }
     let make = kiln_ops::lookup(&node.domain, &node.op).ok_or_else(|| OpError::Unknown(node.op.clone()))?;
     let made = make(&LoadCx { node, graph, build, packing })?;
-    #[cfg(feature = "device")]
     if let Some(gpu) = build.gpu.as_ref().filter(|_| node.is_marked(ON_DEVICE)) {
         let form = kiln_ops::device::form(node).ok_or_else(|| OpError::unsupported(node, "no form on a device"))?;
         return Ok(Box::new(OnDevice::new(made, gpu.clone(), kiln_ops::device::carried(&form))));

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use kiln_cache::{Cache, Limits};
 use kiln_kernels::cpu::{Numerics, Precision};
-#[cfg(feature = "device")]
 use kiln_kernels::gpu::{Arena, Device, Policy};
 use kiln_kernels::jit::ProfilerFiles;
 use kiln_kernels::{EMITTER_REVISION, Isa, Parallel};
@@ -16,7 +15,6 @@ use kiln_model::onnx;
 use kiln_model::passes::PassOptions;
 use kiln_run::LoopLimits;
 use kiln_run::exec::BuildCx;
-#[cfg(feature = "device")]
 use kiln_run::exec::gpu::GpuCx;
 use kiln_run::exec::machine::MachineKey;
 use kiln_run::exec::peak::PeakKey;
@@ -44,13 +42,10 @@ pub struct SessionOptions {
     /// The precision that weights may be rounded to for speed.
     pub precision: Precision,
     /// A device beside the processor, for all nodes that have a form on it; `None` is the processor alone.
-    #[cfg(feature = "device")]
     pub device: Option<Arc<dyn Device>>,
     /// What the device's libraries may do: TF32, determinism, scratch memory.
-    #[cfg(feature = "device")]
     pub device_policy: Policy,
     /// The most bytes of the device's memory that this session takes.
-    #[cfg(feature = "device")]
     pub device_bytes: u64,
     /// Whether choices are measured in the background.
     pub tune: Tune,
@@ -196,11 +191,8 @@ impl Default for SessionOptions {
             max_isa: None,
             numerics: Numerics::default(),
             precision: Precision::default(),
-            #[cfg(feature = "device")]
             device: None,
-            #[cfg(feature = "device")]
             device_policy: Policy::default(),
-            #[cfg(feature = "device")]
             device_bytes: u64::MAX,
             // Tuning changes the order of additions at an unpredictable moment, and takes processor time: it has to be
             // turned on, or done offline once with its records kept.
@@ -337,9 +329,6 @@ impl SessionOptions {
         if precision == Precision::Bf16 {
             PeakKey::settle(&records);
         }
-        #[cfg(not(feature = "device"))]
-        let gpu = None;
-        #[cfg(feature = "device")]
         let gpu = self.device.as_ref().map(|device| {
             let arena = Arena::new(device.clone(), self.device_bytes);
             Arc::new(GpuCx::new(arena, self.device_policy))

@@ -231,7 +231,6 @@ mod tests {
     }
 
     /// On devices, whose libraries' choices are records too.
-    #[cfg(feature = "device")]
     mod devices {
         use std::sync::Arc;
 

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use kiln_fork::Mutex;
 use kiln_model::{Stop, Value};
-#[cfg(feature = "device")]
 use kiln_run::exec::gpu;
 use kiln_run::exec::request::{MOST_REQUESTS, RequestKey};
 use kiln_run::exec::{BuildCx, Share};
@@ -39,7 +38,6 @@ const SHARE: u32 = 3;
 const BUILDING: Duration = Duration::from_millis(20);
 
 /// The same for solvers and kernels of a device, whose libraries and compiler take longer.
-#[cfg(feature = "device")]
 const DEVICE: Duration = Duration::from_secs(2);
 
 /// Most bytes of executors that are rebuilt.
@@ -118,7 +116,6 @@ impl Session {
     /// Returns the number of executors that were rebuilt.
     pub(super) fn rehearse(&self, begun: &LoadClock) -> usize {
         let (took, stop) = (begun.at.elapsed(), begun.stop.as_ref());
-        #[cfg(feature = "device")]
         if self.build.gpu.is_some() {
             let build = BuildCx { records: self.build.records.ahead_of_need(), ..self.build.clone() };
             return gpu::prepare(&build, Instant::now() + bounded(stop, DEVICE.max(took)));

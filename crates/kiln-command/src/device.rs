@@ -3,9 +3,7 @@
 use std::str::FromStr;
 
 use kiln::session::SessionOptions;
-#[cfg(feature = "device")]
 use kiln_kernels::gpu::Policy;
-#[cfg(feature = "device")]
 use kiln_knobs::ByteSize;
 use kiln_knobs::Knobs;
 
@@ -18,19 +16,15 @@ pub(crate) struct DeviceArgs {
     #[arg(long, value_name = "DEVICE", default_value = "cpu", help_heading = "Device")]
     device: Place,
     /// Let the device's libraries round factors to TF32
-    #[cfg(feature = "device")]
     #[arg(long, help_heading = "Device")]
     tf32: bool,
     /// Use only algorithms of the device's libraries whose results are the same in every run
-    #[cfg(feature = "device")]
     #[arg(long, help_heading = "Device")]
     deterministic: bool,
     /// Most scratch memory of an algorithm, as in 256MiB
-    #[cfg(feature = "device")]
     #[arg(long, value_name = "BYTES", help_heading = "Device")]
     workspace: Option<ByteSize>,
     /// Most memory taken of the device, as in 16GiB
-    #[cfg(feature = "device")]
     #[arg(long, value_name = "BYTES", help_heading = "Device")]
     device_memory: Option<ByteSize>,
 }
@@ -67,7 +61,6 @@ impl FromStr for Place {
 impl DeviceArgs {
     /// Sets the options of these flags.
     pub(crate) fn apply(&self, options: &mut SessionOptions, knobs: &Knobs) -> Outcome {
-        #[cfg(feature = "device")]
         self.limit(options);
         match self.device {
             Place::Cpu => Ok(()),
@@ -82,7 +75,6 @@ impl DeviceArgs {
     }
 
     /// Sets the policy of the device's libraries and the limit of its memory.
-    #[cfg(feature = "device")]
     fn limit(&self, options: &mut SessionOptions) {
         let default = Policy::default();
         options.device_policy = Policy {

@@ -5,18 +5,12 @@
 
 use std::io::Write;
 
-#[cfg(feature = "device")]
 use kiln_kernels::gpu::DeviceFacts;
 use serde::Serialize;
 
 use crate::failure::{Outcome, WithCode};
 use crate::table::Table;
-#[cfg(feature = "device")]
 use crate::table::bytes;
-
-/// A device; a build without devices has none.
-#[cfg(not(feature = "device"))]
-type DeviceFacts = ();
 
 /// What was typed.
 #[derive(Debug, clap::Args)]
@@ -133,12 +127,10 @@ fn print(view: &View, screen: &mut dyn Write) -> Outcome {
         writeln!(screen, "no devices: {reason}")?;
         return Ok(());
     }
-    #[cfg(feature = "device")]
     print_devices(&view.devices, screen)?;
     Ok(())
 }
 
-#[cfg(feature = "device")]
 fn print_devices(devices: &[DeviceFacts], screen: &mut dyn Write) -> Outcome {
     let titles = ["device", "name", "compute", ">multiprocessors", ">memory", ">L2 cache"];
     let mut table = Table::new(&titles);
@@ -166,7 +158,6 @@ mod tests {
         String::from_utf8(screen).unwrap()
     }
 
-    #[cfg(feature = "device")]
     #[test]
     fn what_is_there_is_shown_with_files_and_what_is_not_with_reasons() {
         let device = DeviceFacts {

@@ -100,7 +100,6 @@ impl Against {
             max_isa: Some(Isa::Portable),
             numerics: Numerics::Strict,
             precision: Precision::F32,
-            #[cfg(feature = "device")]
             device: None,
             // A wrong choice in the records must not be used by both.
             cache_dir: None,

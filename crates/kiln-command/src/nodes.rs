@@ -4,7 +4,6 @@
 use std::sync::{Mutex, PoisonError};
 
 use kiln_model::{Graph, NodeDesc};
-#[cfg(feature = "device")]
 use kiln_run::device::ON_DEVICE;
 use kiln_run::{Observer, StepEvent};
 use serde::Serialize;
@@ -89,7 +88,6 @@ pub(crate) fn views(graph: &Graph, runs: Vec<RunView>) -> Vec<NodeView> {
 
 /// The layout of a node's data, if its operator has a choice.
 fn layout(node: &NodeDesc) -> Option<&'static str> {
-    #[cfg(feature = "device")]
     if node.is_marked(ON_DEVICE) {
         return Some("on the device");
     }

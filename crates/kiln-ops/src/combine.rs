@@ -5,7 +5,6 @@
 //! convolution is not computed, because the convolution reads its inputs in parts. [`pad`] and [`repeat`] are the other
 //! operators that write a larger output than they read.
 
-#[cfg(feature = "device")]
 mod device;
 mod pad;
 mod repeat;
@@ -15,7 +14,6 @@ mod together;
 
 use kiln_kernels::Parallel;
 use kiln_kernels::parallel::{copy, for_each_chunk};
-#[cfg(feature = "device")]
 use kiln_run::DeviceCx;
 use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Shape, Tensor, TensorSpec};
@@ -59,7 +57,6 @@ impl Node for Concat {
         }
     }
 
-    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,
@@ -195,7 +192,6 @@ impl Node for Split {
         1 << 1
     }
 
-    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

@@ -6,7 +6,6 @@
 //! copy is freed. Every strategy of one element type reads the same packed layout.
 
 mod attributes;
-#[cfg(feature = "device")]
 mod device;
 mod double;
 mod parts;
@@ -23,7 +22,6 @@ use smallvec::SmallVec;
 
 use self::attributes::Attributes;
 pub(crate) use self::attributes::Attributes as ConvAttributes;
-#[cfg(feature = "device")]
 use kiln_run::DeviceCx;
 use kiln_run::exec::conv::ConvProblem;
 use kiln_run::exec::transpose::TransposeProblem;
@@ -226,7 +224,6 @@ impl Node for Conv {
         })))
     }
 
-    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

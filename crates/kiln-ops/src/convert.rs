@@ -12,7 +12,6 @@
 use kiln_kernels::Isa;
 use kiln_kernels::parallel::Serial;
 use kiln_model::{Graph, NodeDesc};
-#[cfg(feature = "device")]
 use kiln_run::DeviceCx;
 use kiln_run::node::{PrepareCx, Specs};
 use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
@@ -275,7 +274,6 @@ impl Node for ThroughF32 {
         self.inner.prepare_params(cx, &borrowed(&tensors), &self.specs(outputs, foreign, inputs))
     }
 
-    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

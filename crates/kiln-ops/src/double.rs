@@ -1,7 +1,6 @@
 //! Operators whose kernels are for `f32`, on `f64`: a node that computes `f64` in plain Rust beside the node for other
 //! types.
 
-#[cfg(feature = "device")]
 use kiln_run::DeviceCx;
 use kiln_run::node::PrepareCx;
 use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
@@ -58,7 +57,6 @@ impl Node for ByType {
         self.of(inputs)?.prepare_params(cx, inputs, outputs)
     }
 
-    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

@@ -7,7 +7,6 @@
 //! and the generic node for the rest.
 
 mod channel;
-#[cfg(feature = "device")]
 mod device;
 #[cfg(test)]
 mod tests;
@@ -18,7 +17,6 @@ use kiln_kernels::cpu::chain::{Chain, Geometry, Operand, Program, Storage, Targe
 use kiln_model::Attr;
 use kiln_model::operators::lower::{Input, lower};
 use kiln_model::operators::{self, Broadcast, Operands};
-#[cfg(feature = "device")]
 use kiln_run::DeviceCx;
 use kiln_run::exec::chain::ChainProblem;
 use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
@@ -243,7 +241,6 @@ impl Node for Elementwise {
         Ok(Prepared::new(cx.executor(&key)?))
     }
 
-    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

@@ -7,13 +7,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-#[cfg(feature = "device")]
 use kiln_kernels::gpu::source::gather::GatherKernel;
 use kiln_kernels::memory::{self, Collect, Pace};
 use kiln_kernels::parallel::{Parallel, for_each_chunk};
-#[cfg(feature = "device")]
 use kiln_run::DeviceCx;
-#[cfg(feature = "device")]
 use kiln_run::device::Operand;
 use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Compact, Tensor, TensorSpec};
@@ -103,7 +100,6 @@ impl Node for Gather {
         u64::from(self.table.is_some())
     }
 
-    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

@@ -25,7 +25,6 @@ mod cumulative;
 mod deformable;
 mod delta_net;
 mod determinant;
-#[cfg(feature = "device")]
 pub mod device;
 mod diagonal;
 mod double;

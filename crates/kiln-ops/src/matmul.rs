@@ -4,7 +4,6 @@
 //! which product the shapes ask for; weights known at load are packed when the node is made. Elements other than `f32`
 //! go through plain loops ([`plain`]) or, for the narrower floats, through the adapter of [`convert`](super::convert).
 
-#[cfg(feature = "device")]
 mod device;
 mod dims;
 mod plain;
@@ -16,7 +15,6 @@ use kiln_kernels::cpu::chain::{Step, UnaryOp};
 use kiln_kernels::cpu::gemm::{Extras, Matmul, MatmulStored};
 use kiln_kernels::cpu::{Elements, PackedWeights, Stored as Storage};
 use kiln_model::{Attr, NodeDesc};
-#[cfg(feature = "device")]
 use kiln_run::DeviceCx;
 use kiln_run::exec::matmul::{MatMulProblem, Stored};
 use kiln_run::exec::weights::{self, MatMulWeights};
@@ -298,7 +296,6 @@ impl Node for MatMul {
         Ok(Prepared::new(Arc::new(Ready { problem, addend, matmul: Some(matmul), after })))
     }
 
-    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

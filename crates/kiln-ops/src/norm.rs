@@ -5,7 +5,6 @@
 
 mod axes;
 mod channels;
-#[cfg(feature = "device")]
 mod device;
 mod double;
 mod places;

@@ -8,15 +8,12 @@ mod places;
 
 use kiln_kernels::cpu::pool::{Pool as Executor, PoolKind, PoolShape, Window};
 use kiln_kernels::cpu::quantized::bytes::largest;
-#[cfg(feature = "device")]
 use kiln_kernels::gpu::source::pool::PoolKernel;
 use kiln_kernels::memory;
 use kiln_kernels::{Isa, Parallel, reference};
 use kiln_model::NodeDesc;
 use kiln_model::operators::spatial;
-#[cfg(feature = "device")]
 use kiln_run::DeviceCx;
-#[cfg(feature = "device")]
 use kiln_run::device::Operand;
 use kiln_run::exec::pool::PoolProblem;
 use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
@@ -240,7 +237,6 @@ impl Node for Pool {
         Ok(Prepared::new(cx.executor(&cx.key(problem))?))
     }
 
-    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

@@ -2,13 +2,9 @@
 //! reads the axes in every version of these operators.
 
 use kiln_kernels::cpu::reduce::{Reduce as Executor, Reduction};
-#[cfg(feature = "device")]
 use kiln_kernels::gpu::source::reduce::ReduceKernel;
-#[cfg(feature = "device")]
 use kiln_kernels::gpu::source::transpose::TransposeKernel;
-#[cfg(feature = "device")]
 use kiln_run::DeviceCx;
-#[cfg(feature = "device")]
 use kiln_run::device::Operand;
 use kiln_run::exec::reduce::ReduceProblem;
 use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
@@ -75,7 +71,6 @@ impl Node for Reduce {
         Ok(Prepared::new(cx.executor(&cx.key(problem))?))
     }
 
-    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

@@ -2,10 +2,8 @@
 //!
 //! They copy nothing: an output is a view of the input's bytes under another shape, which the table's rules state.
 
-#[cfg(feature = "device")]
 use kiln_run::DeviceCx;
 use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
-#[cfg(feature = "device")]
 use kiln_tensor::{Tensor, TensorSpec};
 
 use super::Operator;
@@ -36,7 +34,6 @@ impl Node for Reshaping {
         u64::from(self.by_value) << 1
     }
 
-    #[cfg(feature = "device")]
     fn prepare_device(&self, cx: &mut DeviceCx<'_>, _: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
         cx.view(0, 0);
         Ok(())

@@ -1,14 +1,12 @@
 //! Resize and its older form Upsample: sizes, scales, regions and policies after ONNX; the rest is
 //! [`exec::resize`](kiln_run::exec::resize).
 
-#[cfg(feature = "device")]
 mod device;
 
 use kiln_kernels::Parallel;
 use kiln_kernels::memory::Pace;
 use kiln_key::F32Bits;
 use kiln_model::NodeDesc;
-#[cfg(feature = "device")]
 use kiln_run::DeviceCx;
 use kiln_run::exec::resize::{Mode, Resize as Executor, ResizeAxis, ResizeProblem, Rounding, Transform};
 use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
@@ -246,7 +244,6 @@ impl Node for Resize {
         Ok(Prepared::new(cx.executor(&cx.key(self.problem(inputs)?))?))
     }
 
-    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

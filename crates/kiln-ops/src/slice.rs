@@ -5,9 +5,7 @@
 use std::sync::Arc;
 
 use kiln_model::operators::shapes;
-#[cfg(feature = "device")]
 use kiln_run::DeviceCx;
-#[cfg(feature = "device")]
 use kiln_run::device::Operand;
 use kiln_run::node::PrepareCx;
 use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
@@ -98,7 +96,6 @@ impl Node for Slice {
         Ok(Prepared::new(Arc::new(View::cut(required(inputs, 0)?.shape(), &self.cuts(inputs)?))))
     }
 
-    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

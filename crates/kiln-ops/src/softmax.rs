@@ -8,13 +8,10 @@
 
 use half::f16;
 use kiln_kernels::cpu::softmax::{Around, Softmax as Executor};
-#[cfg(feature = "device")]
 use kiln_kernels::gpu::source::softmax::SoftmaxKernel;
 use kiln_kernels::memory::Pace;
 use kiln_kernels::parallel::for_each_chunk;
-#[cfg(feature = "device")]
 use kiln_run::DeviceCx;
-#[cfg(feature = "device")]
 use kiln_run::device::Operand;
 use kiln_run::exec::softmax::SoftmaxProblem;
 use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
@@ -107,7 +104,6 @@ impl Node for Stepwise {
         }
     }
 
-    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,
@@ -219,7 +215,6 @@ impl Node for Softmax {
         Ok(Prepared::new(cx.executor(&cx.key(problem))?))
     }
 
-    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

@@ -3,12 +3,9 @@
 //! Elements of any type are moved as plain bytes by [`exec::transpose`](kiln_run::exec::transpose); strings one by one.
 
 use kiln_kernels::cpu::transpose::Transpose as Executor;
-#[cfg(feature = "device")]
 use kiln_kernels::gpu::source::transpose::TransposeKernel;
 use kiln_kernels::reference;
-#[cfg(feature = "device")]
 use kiln_run::DeviceCx;
-#[cfg(feature = "device")]
 use kiln_run::device::Operand;
 use kiln_run::exec::transpose::TransposeProblem;
 use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
@@ -140,7 +137,6 @@ impl Node for Permute {
         Ok(Prepared::new(cx.executor(&cx.key(problem))?))
     }
 
-    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

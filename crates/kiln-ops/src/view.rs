@@ -5,7 +5,6 @@
 //! elements are one long run. A [`Cursor`] hands out those runs in the output's order, in pieces of any length; copying
 //! and computing operators read through it. Element types are not known here.
 
-#[cfg(feature = "device")]
 use kiln_kernels::gpu::source::copy::{CopyKernel, Strided};
 use kiln_kernels::memory::{self, Pace, raise_if_over};
 use kiln_run::NodeError;
@@ -107,7 +106,6 @@ impl View {
     }
 
     /// A kernel that copies the view's elements, of `width` bytes each, one behind the other.
-    #[cfg(feature = "device")]
     pub(crate) fn copying(&self, width: usize) -> Result<CopyKernel, NodeError> {
         let counts: SmallVec<[u64; 6]> = self.steps.iter().map(|step| step.count as u64).collect();
         let from: SmallVec<[i64; 6]> = self.steps.iter().map(|step| step.stride as i64).collect();

@@ -15,15 +15,7 @@ pub mod conv;
 pub mod extreme;
 pub mod family;
 pub mod footprint;
-#[cfg(feature = "device")]
 pub mod gpu;
-/// No device: this build was made without the feature `device`.
-#[cfg(not(feature = "device"))]
-pub mod gpu {
-    /// A device as builders see it. Without the feature there is none, and this type has no values.
-    #[derive(Debug)]
-    pub enum GpuCx {}
-}
 pub mod key;
 pub mod layout;
 pub mod lookup;
@@ -66,7 +58,7 @@ macro_rules! families {
         /// Every family.
         pub const FAMILIES: &[FamilyEntry] = &[
             $(FamilyEntry::of::<$key>(),)*
-            $(#[cfg(feature = "device")] $device,)*
+            $($device,)*
         ];
 
         #[cfg(test)]

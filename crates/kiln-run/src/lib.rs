@@ -16,7 +16,6 @@
 #![deny(unsafe_code)]
 
 mod bound;
-#[cfg(feature = "device")]
 pub mod device;
 pub mod error;
 pub mod exec;
@@ -29,7 +28,6 @@ pub mod prepare;
 pub mod record;
 pub mod run;
 
-#[cfg(feature = "device")]
 pub use device::DeviceCx;
 pub use error::{Mismatch, NodeError, RunError};
 pub use io::Io;

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use kiln_kernels::{Isa, Parallel, crash};
 
-#[cfg(feature = "device")]
 use super::device::DeviceCx;
 pub use super::error::{NodeError, panic_message};
 pub use super::io::Io;
@@ -173,7 +172,6 @@ pub trait Node: Send + Sync {
 
     /// As [`Node::prepare_params`], for a node on a device: writes down the sequence of kernels and solvers. Called
     /// only if the operator has a form on devices.
-    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

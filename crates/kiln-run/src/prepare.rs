@@ -7,18 +7,14 @@ use std::sync::Arc;
 
 use kiln_cache::{Account, Outcome};
 use kiln_kernels::cpu::{Elements, Numerics};
-#[cfg(feature = "device")]
 use kiln_kernels::gpu::source::KernelCode;
-#[cfg(feature = "device")]
 use kiln_kernels::gpu::{Module, Problem};
 use kiln_kernels::{Isa, crash};
 use kiln_tensor::TensorSpec;
 use smallvec::SmallVec;
 
 use super::error::NodeError;
-#[cfg(feature = "device")]
 use crate::exec::GpuCx;
-#[cfg(feature = "device")]
 use crate::exec::gpu::{Solution, SolverKey};
 use crate::exec::tune::{Standing, Tuner};
 use crate::exec::{BuildCx, ExecutorKey, Family, Share};
@@ -171,7 +167,6 @@ impl<'a> PrepareCx<'a> {
     }
 
     /// The solver of a problem on the device: from the cache, from a record, or the first that the libraries propose.
-    #[cfg(feature = "device")]
     pub fn solver(&self, problem: &Problem) -> Result<Arc<Solution>, NodeError> {
         let key = SolverKey::new(problem, self.build.gpu()?);
         self.note_key(&key);
@@ -184,7 +179,6 @@ impl<'a> PrepareCx<'a> {
 
     /// The compiled kernel of that code on the device: from the cache, or compiled, ahead of need where a record has
     /// it.
-    #[cfg(feature = "device")]
     pub fn module(&self, code: &KernelCode) -> Result<Arc<dyn Module>, NodeError> {
         self.note_key(code);
         let (compiled, outcome) = self.build.module(code)?;
@@ -193,7 +187,6 @@ impl<'a> PrepareCx<'a> {
     }
 
     /// The device, if there is one to be used.
-    #[cfg(feature = "device")]
     #[must_use]
     pub fn gpu(&self) -> Option<&'a GpuCx> {
         self.build.gpu.as_deref()

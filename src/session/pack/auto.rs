@@ -61,15 +61,8 @@ fn own_folder(options: &SessionOptions) -> Option<PackFolder> {
 }
 
 /// Whether nodes are placed on a device: then no packed model is used.
-#[cfg(feature = "device")]
 pub(super) fn is_for_device(options: &SessionOptions) -> bool {
     options.device.is_some()
-}
-
-/// Never in a build without devices.
-#[cfg(not(feature = "device"))]
-pub(super) fn is_for_device(_: &SessionOptions) -> bool {
-    false
 }
 
 /// Counts a load from a packed model.

@@ -109,12 +109,6 @@ struct DeviceFigures {
 }
 
 impl DeviceFigures {
-    #[cfg(not(feature = "device"))]
-    fn of(_: &Session) -> Option<DeviceFigures> {
-        None
-    }
-
-    #[cfg(feature = "device")]
     fn of(session: &Session) -> Option<DeviceFigures> {
         let stats = session.device_stats()?;
         Some(DeviceFigures {

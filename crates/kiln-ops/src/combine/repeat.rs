@@ -1,15 +1,11 @@
 //! Tile and Expand: the same elements again and again, read through a [`View`] that does not move along some axes.
 
-#[cfg(feature = "device")]
 use kiln_run::DeviceCx;
-#[cfg(feature = "device")]
 use kiln_run::device::Operand;
 use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::Shape;
-#[cfg(feature = "device")]
 use kiln_tensor::{Tensor, TensorSpec};
 
-#[cfg(feature = "device")]
 use crate::required;
 use crate::{LoadCx, OpError, View, Viewed, rearrange};
 
@@ -53,7 +49,6 @@ impl Node for Repeat {
         1 << 1
     }
 
-    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

@@ -5,7 +5,6 @@ use kiln_kernels::cpu::norm::{Channels as Images, GroupOperands, Local};
 use kiln_kernels::memory::{self, Collect};
 use kiln_kernels::reference::norm::moments;
 use kiln_key::F32Bits;
-#[cfg(feature = "device")]
 use kiln_run::DeviceCx;
 use kiln_run::exec::norm::{ByChannel, ChannelNorm, ChannelNormProblem};
 use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
@@ -222,7 +221,6 @@ impl Node for Channels {
         Ok(Prepared::new(cx.executor(&cx.key(ChannelNormProblem { form, images }))?))
     }
 
-    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

@@ -4,12 +4,9 @@ use std::borrow::Cow;
 
 use kiln_kernels::cpu::Stored;
 use kiln_kernels::cpu::norm::{RowForm, RowNorm as Executor, RowOperands, RowResults};
-#[cfg(feature = "device")]
 use kiln_kernels::gpu::source::norm::{RowNormKernel, Scaling};
 use kiln_kernels::memory;
-#[cfg(feature = "device")]
 use kiln_run::DeviceCx;
-#[cfg(feature = "device")]
 use kiln_run::device::Operand;
 use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{Tensor, TensorSpec};
@@ -100,7 +97,6 @@ impl Node for RowNorm {
         Ok(Prepared::new(cx.executor(&cx.key(form))?))
     }
 
-    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

@@ -20,7 +20,6 @@ mod job;
 mod operands;
 mod report;
 mod requests;
-#[cfg(feature = "device")]
 mod search;
 mod standing;
 mod worker;

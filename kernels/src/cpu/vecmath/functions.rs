@@ -18,7 +18,6 @@ use crate::problem::functions::UnaryOp;
 const INTERPRETED: u32 = 800;
 
 /// A float by its bits, in CUDA C.
-#[cfg(feature = "device")]
 pub(crate) fn literal(bits: crate::problem::functions::Bits) -> String {
     format!("KILN_BITS(0x{:08x}u)", bits.0)
 }
@@ -91,7 +90,6 @@ macro_rules! functions {
             }
 
             /// The function of a variable, in CUDA C.
-            #[cfg(feature = "device")]
             pub(crate) fn cuda(self, name: &str) -> String {
                 match self {
                     $(UnaryOp::$name $({ $($field),* })? => {

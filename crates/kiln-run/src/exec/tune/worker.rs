@@ -27,11 +27,9 @@ use super::job::{KeyJob, MeasureCx, TuningJob};
 use super::operands::OperandMemory;
 use super::report::{Ended, TuneReport};
 use super::requests::{Request, Requests};
-#[cfg(feature = "device")]
 use super::search::SearchJob;
 use super::standing::Standing;
 use super::{Effort, Tune};
-#[cfg(feature = "device")]
 use crate::exec::gpu::SolverKey;
 use crate::exec::{BuildCx, Family};
 
@@ -137,7 +135,6 @@ impl Tuner {
     }
 
     /// As [`Tuner::note`], for a problem of a device's libraries.
-    #[cfg(feature = "device")]
     pub fn note_solver(&self, key: &SolverKey) -> Option<Arc<Standing>> {
         self.note_as(key, || Box::new(SearchJob(key.clone())))
     }
