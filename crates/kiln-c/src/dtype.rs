@@ -4,9 +4,9 @@ use kiln::DType;
 
 use crate::error::{Error, KilnCode, Result, invalid};
 
-/// No element type is declared.
+/// The model declares no element type.
 pub const KILN_UNDECLARED: i32 = 0;
-/// Floats of 32 bits. Numbers of element types are those of ONNX.
+/// Floats of 32 bits. The numbers of element types are ONNX's.
 pub const KILN_FLOAT32: i32 = 1;
 /// Unsigned integers of 8 bits.
 pub const KILN_UINT8: i32 = 2;
@@ -20,11 +20,11 @@ pub const KILN_INT16: i32 = 5;
 pub const KILN_INT32: i32 = 6;
 /// Signed integers of 64 bits.
 pub const KILN_INT64: i32 = 7;
-/// Texts. No run takes or gives them here.
+/// Strings. Runs of this interface neither read nor write them.
 pub const KILN_STRING: i32 = 8;
-/// Truth values, a byte each: 0 is false, all else is true.
+/// Booleans of one byte: 0 is false, any other value is true.
 pub const KILN_BOOL: i32 = 9;
-/// Floats of 16 bits, 5 of them the exponent.
+/// Floats of 16 bits: 5 of exponent, 10 of mantissa.
 pub const KILN_FLOAT16: i32 = 10;
 /// Floats of 64 bits.
 pub const KILN_FLOAT64: i32 = 11;
@@ -32,7 +32,7 @@ pub const KILN_FLOAT64: i32 = 11;
 pub const KILN_UINT32: i32 = 12;
 /// Unsigned integers of 64 bits.
 pub const KILN_UINT64: i32 = 13;
-/// Floats of 16 bits, 8 of them the exponent.
+/// Floats of 16 bits: 8 of exponent, 7 of mantissa.
 pub const KILN_BFLOAT16: i32 = 16;
 /// Floats of 8 bits: 4 of exponent, 3 of mantissa, no infinities.
 pub const KILN_FLOAT8E4M3FN: i32 = 17;
@@ -42,7 +42,7 @@ pub const KILN_FLOAT8E4M3FNUZ: i32 = 18;
 pub const KILN_FLOAT8E5M2: i32 = 19;
 /// The same without infinities and a negative zero.
 pub const KILN_FLOAT8E5M2FNUZ: i32 = 20;
-/// Unsigned integers of 4 bits. No run takes or gives elements of less than a byte here.
+/// Unsigned integers of 4 bits. Runs of this interface neither read nor write elements of less than a byte.
 pub const KILN_UINT4: i32 = 21;
 /// Signed integers of 4 bits.
 pub const KILN_INT4: i32 = 22;

@@ -9,24 +9,25 @@ use kiln_run::NodeError;
 use kiln_run::exec::BuildError;
 use kiln_tensor::TensorError;
 
-/// What kind of failure it was. Later versions may add codes.
+/// The kind of a failure. Later versions may add codes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KilnCode {
     /// No failure.
     Ok = 0,
-    /// An argument is wrong: null, a name that the model does not have, another type or shape than it takes, a setting
-    /// that there is not.
+    /// An argument is wrong: null, a name that the model does not have, a type or shape that it does not take, or an
+    /// unknown setting.
     InvalidArgument = 1,
     /// A handle was released, is of another kind, or never was one.
     NotLive = 2,
-    /// An output has more bytes or axes than there is room for; what it needs has been written to its KilnOutput.
+    /// An output has more bytes or dimensions than there is room for. Unless the output is fixed, its KilnOutput says
+    /// how many it has.
     NoRoom = 3,
-    /// Memory is not there, or a limit forbids it.
+    /// The system has too little memory, or a limit forbids more.
     NoMemory = 4,
-    /// The model, or a call, needs what Kiln does not do.
+    /// The model or the call needs something that Kiln does not support.
     Unsupported = 5,
-    /// The file is no model, or one that breaks the rules.
+    /// The file is damaged or not a model, or the model breaks ONNX's rules.
     InvalidModel = 6,
     /// A file cannot be read or written.
     File = 7,
@@ -34,9 +35,9 @@ pub enum KilnCode {
     Cancelled = 8,
     /// The time limit of the run or of the loading has passed.
     TimeLimit = 9,
-    /// The setting error_on_cache_miss is on, and there is no record for what the run needs.
+    /// The setting error_on_cache_miss is on, and the run needs an executor without a record.
     CacheMiss = 10,
-    /// A fault of Kiln's own.
+    /// A fault in Kiln itself.
     Fault = 11,
     /// Any other failure.
     Failed = 12,

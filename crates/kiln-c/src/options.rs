@@ -15,7 +15,7 @@ use crate::handle::{self, kind};
 use crate::seam;
 use crate::status::{KilnStatus, guard, guard_or};
 
-/// Settings of sessions. Sessions copy what they say when they are loaded.
+/// Settings of sessions. A session copies them when it is loaded.
 pub struct KilnOptions {
     /// Values by key, in lower case and without `kiln_`.
     said: Mutex<BTreeMap<&'static str, String>>,
@@ -149,7 +149,7 @@ pub(crate) fn of_caller(options: *const KilnOptions) -> Result<SessionOptions> {
     }
 }
 
-/// Options that say nothing: the KILN_* variables of the environment count, and the defaults.
+/// Makes options in which nothing is set: the KILN_* environment variables and the defaults apply.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kiln_options_new(options: *mut *mut KilnOptions) -> *mut KilnStatus {
     guard("kiln_options_new", || {
@@ -158,10 +158,10 @@ pub unsafe extern "C" fn kiln_options_new(options: *mut *mut KilnOptions) -> *mu
     })
 }
 
-/// Sets one option. Keys are those of the environment's variables, as in "cache_dir" for KILN_CACHE_DIR ("threads" for
-/// KILN_NUM_THREADS), and these: buffer_bytes, cache_per_model, error_on_cache_miss, load_time_limit, memory_bytes,
-/// optimize, pack_bytes, plan_bytes, prepare_memory, rehearse, time_limit, tune_budget. Times are in seconds. An empty
-/// value takes a setting back. A key that there is not, and a value that is not allowed, are KILN_CODE_INVALID_ARGUMENT.
+/// Sets one option. A key is the name of an environment variable, as in "cache_dir" for KILN_CACHE_DIR ("threads" for
+/// KILN_NUM_THREADS), or one of these: buffer_bytes, cache_per_model, error_on_cache_miss, load_time_limit,
+/// memory_bytes, optimize, pack_bytes, plan_bytes, prepare_memory, rehearse, time_limit, tune_budget. Times are in
+/// seconds. An empty value resets the option. An unknown key or an invalid value is KILN_CODE_INVALID_ARGUMENT.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kiln_options_set(
     options: *mut KilnOptions,
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn kiln_options_set(
     })
 }
 
-/// Releases options; nothing for NULL.
+/// Releases options. NULL is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kiln_options_release(options: *mut KilnOptions) {
     guard_or((), || handle::release(options));

@@ -7,40 +7,40 @@ use kiln::{Dim, Port, ValueKind};
 use crate::dtype;
 use crate::error::c_text;
 
-/// What a value is. Runs take and give tensors alone.
+/// The kind of a value. Runs of this interface read and write tensors only.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KilnKind {
     /// A tensor.
     Tensor = 0,
-    /// Tensors in an order.
+    /// A sequence of tensors.
     Sequence = 1,
-    /// A tensor or nothing, or a sequence or nothing.
+    /// An optional tensor or an optional sequence.
     Optional = 2,
-    /// A map, or maps in an order.
+    /// A map, or a sequence of maps.
     Map = 3,
 }
 
-/// A declared input or output. Its texts and dimensions live as long as the session.
+/// An input or output as the model declares it. Its strings and dimensions live as long as the session.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct KilnPort {
     /// Its name.
     pub name: *const c_char,
-    /// The shape as a text: "[batch, 3, ?]" has a named dimension, a size, and one that is not known; "" where no shape
-    /// is declared.
+    /// The shape as a string: "[batch, 3, ?]" has a named dimension, a dimension of size 3 and an unknown one. It is ""
+    /// if the model declares no shape.
     pub shape: *const c_char,
-    /// Sizes, -1 for a dimension without one.
+    /// The sizes; -1 for a dimension without a declared size.
     pub dims: *const i64,
-    /// How many dimensions there are.
+    /// The number of dimensions.
     pub rank: usize,
-    /// The element type; KILN_UNDECLARED where none is declared.
+    /// The element type; KILN_UNDECLARED if the model declares none.
     pub dtype: i32,
-    /// What it is.
+    /// The kind of value.
     pub kind: KilnKind,
-    /// Whether a shape is declared.
+    /// Whether the model declares a shape.
     pub has_shape: bool,
-    /// Whether the model has a default for it, so that a run may leave it out.
+    /// Whether the model has a default for this input. A run may then leave it out.
     pub has_default: bool,
 }
 

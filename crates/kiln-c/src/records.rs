@@ -49,8 +49,8 @@ fn load_records(session: &Session, path: &Path) -> Result<Loaded> {
 }
 
 /// Waits for at most `timeout` seconds until everything that runs have needed so far is tuned, and then saves new
-/// records. Writes to is_warm whether all is tuned; is_warm may be NULL. Without the setting tune there is nothing to
-/// wait for but figures of the machine.
+/// records. Writes to is_warm whether all of this was done in time; is_warm may be NULL. Without the setting tune, it
+/// waits only for measurements of the machine and for a packed model that is being written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kiln_session_warm(
     session: *const KilnSession,
@@ -67,8 +67,8 @@ pub unsafe extern "C" fn kiln_session_warm(
     })
 }
 
-/// Saves new records to the session's own file now; they are also saved when the session is released. Writes to records
-/// how many the file has then, 0 where there is no file; records may be NULL.
+/// Saves new records to the session's own file now; releasing the session saves them too. Writes to records how many
+/// records the file then has, or 0 without a file; records may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kiln_session_save_records(session: *const KilnSession, records: *mut u64) -> *mut KilnStatus {
     guard("kiln_session_save_records", || {
@@ -78,9 +78,9 @@ pub unsafe extern "C" fn kiln_session_save_records(session: *const KilnSession, 
     })
 }
 
-/// Merges the records of a file, or of all record files of a folder. A file that is for another machine or build is an
-/// error by itself; in a folder it is passed over. Writes to taken how many records were new or better, and to refused
-/// how many files were passed over; both may be NULL.
+/// Merges the records of a file, or of all record files of a folder. A file for another machine or build is an error if
+/// it is named alone; in a folder it is skipped. Writes to taken how many records were new or better, and to refused
+/// how many files were skipped; both may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kiln_session_load_records(
     session: *const KilnSession,
@@ -97,8 +97,8 @@ pub unsafe extern "C" fn kiln_session_load_records(
     })
 }
 
-/// Writes the model at `path` with packed weights to the file `to`, which kiln_session_load takes under the same options
-/// on machines of the same kind. Writes to bytes how large the file is; bytes may be NULL.
+/// Writes the model at `path` as a packed model to the file `to`. kiln_session_load loads that file with the same
+/// options on machines of the same kind. Writes the file's size to bytes; bytes may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kiln_pack(
     path: *const c_char,
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn kiln_pack(
     })
 }
 
-/// Gives memory that no run uses now back to the system.
+/// Gives memory that no run uses back to the system.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kiln_session_trim(session: *const KilnSession) -> *mut KilnStatus {
     guard("kiln_session_trim", || {

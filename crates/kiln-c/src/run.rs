@@ -24,13 +24,13 @@ pub struct KilnInput {
     pub name: *const c_char,
     /// The element type, as in KILN_FLOAT32.
     pub dtype: i32,
-    /// How many dimensions there are.
+    /// The number of dimensions.
     pub rank: usize,
     /// The sizes.
     pub dims: *const i64,
-    /// The elements, row by row, which are read where they are.
+    /// The elements, row by row. The run reads them in place.
     pub data: *const c_void,
-    /// Bytes of the elements.
+    /// The size of the elements in bytes.
     pub bytes: usize,
 }
 
@@ -42,20 +42,20 @@ pub struct KilnOutput {
     pub name: *const c_char,
     /// Memory for the elements, row by row. It overlaps no input and no other output.
     pub data: *mut c_void,
-    /// Bytes that there is room for at `data`.
+    /// The number of bytes that fit at `data`.
     pub room: usize,
     /// Memory for the sizes.
     pub dims: *mut i64,
-    /// Sizes that there is room for at `dims`.
+    /// The number of sizes that fit at `dims`.
     pub dims_room: usize,
-    /// Where it is not 0, dtype, rank and the sizes at `dims` say what the output will be: then the run writes to `data`
-    /// and nothing is copied, and another type or shape is an error. Where it is 0, they are written by the run.
+    /// If not 0, the caller sets dtype, rank and the sizes at `dims`. The run then writes the output straight to
+    /// `data`, and an output of another type or shape is an error. If 0, the run writes dtype, rank and the sizes.
     pub is_fixed: i32,
     /// The element type.
     pub dtype: i32,
-    /// How many dimensions there are.
+    /// The number of dimensions.
     pub rank: usize,
-    /// Bytes of the elements, written by the run.
+    /// The size of the elements in bytes, written by the run.
     pub bytes: usize,
 }
 
@@ -247,10 +247,10 @@ fn run(
     if lacking.is_empty() { Ok(()) } else { Err(Error::new(KilnCode::NoRoom, lacking.join("; "))) }
 }
 
-/// Runs the model: reads inputs where they are, and writes the outputs that are asked for, in any order. Outputs that do
-/// not fit end the run with KILN_CODE_NO_ROOM: then those that fit are written, and dtype, rank, bytes and as many sizes
-/// as there is room for are written of all. After any other failure, memory of outputs may hold anything. NULL options
-/// say nothing.
+/// Runs the model: reads the inputs in place, and writes the requested outputs, which may be listed in any order. If an
+/// output that is not fixed does not fit, the run returns KILN_CODE_NO_ROOM. The outputs that fit are then written;
+/// dtype, rank, bytes and as many sizes as fit are written for every output. After any other failure, the outputs'
+/// memory may hold anything. NULL options set nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kiln_session_run(
     session: *const KilnSession,

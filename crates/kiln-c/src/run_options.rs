@@ -11,7 +11,7 @@ use crate::options::seconds;
 use crate::seam;
 use crate::status::{KilnStatus, guard, guard_or};
 
-/// Settings of runs, which several runs may have at once.
+/// Settings of runs. Several runs may share them at the same time.
 pub struct KilnRunOptions {
     said: Mutex<RunOptions>,
 }
@@ -30,7 +30,7 @@ pub(crate) fn of_caller(options: *const KilnRunOptions) -> Result<RunOptions> {
     Ok(options.map(|options| options.with(|said| said.clone())).unwrap_or_default())
 }
 
-/// Options that say nothing: the session's time limit counts.
+/// Makes options in which nothing is set: the session's time limit applies.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kiln_run_options_new(options: *mut *mut KilnRunOptions) -> *mut KilnStatus {
     guard("kiln_run_options_new", || {
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn kiln_run_options_new(options: *mut *mut KilnRunOptions)
     })
 }
 
-/// Sets how long a run may take, in seconds above 0. It is looked at before each node and within long kernels.
+/// Sets the time limit of a run, in seconds above 0. It is checked before each node and within long kernels.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kiln_run_options_set_time_limit(options: *mut KilnRunOptions, limit: f64) -> *mut KilnStatus {
     guard("kiln_run_options_set_time_limit", || {
@@ -51,8 +51,8 @@ pub unsafe extern "C" fn kiln_run_options_set_time_limit(options: *mut KilnRunOp
     })
 }
 
-/// Ends every run with these options, and those that begin later, with KILN_CODE_CANCELLED, until
-/// kiln_run_options_reset.
+/// Cancels every run that has these options. Later runs with them are also cancelled, until kiln_run_options_reset. A
+/// cancelled run returns KILN_CODE_CANCELLED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kiln_run_options_cancel(options: *mut KilnRunOptions) -> *mut KilnStatus {
     guard("kiln_run_options_cancel", || {
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn kiln_run_options_cancel(options: *mut KilnRunOptions) -
     })
 }
 
-/// Lets runs that begin from now on run after kiln_run_options_cancel.
+/// Ends the effect of kiln_run_options_cancel for runs that begin later.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kiln_run_options_reset(options: *mut KilnRunOptions) -> *mut KilnStatus {
     guard("kiln_run_options_reset", || {
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn kiln_run_options_reset(options: *mut KilnRunOptions) ->
     })
 }
 
-/// Releases options; nothing for NULL.
+/// Releases options. NULL is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kiln_run_options_release(options: *mut KilnRunOptions) {
     guard_or((), || handle::release(options));

@@ -39,7 +39,7 @@ fn declared(ports: &[Declared], role: &str, index: usize, port: *mut KilnPort) -
     seam::put(port, found.c(), "port")
 }
 
-/// Loads a model from an ONNX file, or a packed one (kiln_pack). NULL options are those of the environment.
+/// Loads a model from an ONNX file or from a packed model (kiln_pack). With NULL options, the environment's apply.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kiln_session_load(
     path: *const c_char,
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn kiln_session_load(
     })
 }
 
-/// Loads an ONNX model from `len` bytes, which are copied. A model with files beside it is refused.
+/// Loads an ONNX model from `len` bytes, which are copied. A model with tensors in other files is refused.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kiln_session_load_bytes(
     bytes: *const c_void,
@@ -64,26 +64,26 @@ pub unsafe extern "C" fn kiln_session_load_bytes(
     })
 }
 
-/// Releases a session; nothing for NULL. Its new records are saved. A run that has begun comes
-/// to its end, and what it needs of the session goes with it.
+/// Releases a session. NULL is allowed. Runs that have begun continue; after the last one the session saves its new
+/// records and frees its memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kiln_session_release(session: *mut KilnSession) {
     guard_or((), || handle::release(session));
 }
 
-/// How many inputs the model has.
+/// The number of the model's inputs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kiln_session_input_count(session: *const KilnSession, count: *mut usize) -> *mut KilnStatus {
     guard("kiln_session_input_count", || seam::put(count, handle::get(session, "session")?.inputs.len(), "count"))
 }
 
-/// How many outputs the model has.
+/// The number of the model's outputs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kiln_session_output_count(session: *const KilnSession, count: *mut usize) -> *mut KilnStatus {
     guard("kiln_session_output_count", || seam::put(count, handle::get(session, "session")?.outputs.len(), "count"))
 }
 
-/// What the model declares of an input, by its place from 0 on.
+/// Writes an input's declaration. The first input has index 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kiln_session_input(
     session: *const KilnSession,
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn kiln_session_input(
     guard("kiln_session_input", || declared(&handle::get(session, "session")?.inputs, "inputs", index, port))
 }
 
-/// What the model declares of an output, by its place from 0 on.
+/// Writes an output's declaration. The first output has index 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kiln_session_output(
     session: *const KilnSession,

@@ -13,39 +13,39 @@ use crate::status::{KilnStatus, guard};
 pub struct KilnStatistics {
     /// Look-ups of executors and code.
     pub lookups: u64,
-    /// Look-ups that found what was stored.
+    /// Look-ups that found a stored entry.
     pub hits: u64,
     /// Look-ups that found nothing.
     pub misses: u64,
-    /// Look-ups that waited for a build of another thread.
+    /// Look-ups that waited until another thread had built the entry.
     pub waits: u64,
     /// Builds that succeeded.
     pub builds: u64,
-    /// Nanoseconds of these builds.
+    /// The time of these builds, in nanoseconds.
     pub build_nanoseconds: u64,
     /// Builds that took their choices from a record.
     pub builds_from_records: u64,
     /// Builds that failed.
     pub failures: u64,
-    /// Executors and code that bounds pushed out.
+    /// Executors and code that were evicted.
     pub evictions: u64,
     /// Executors and code that are stored now.
     pub entries: u64,
-    /// Their bytes.
+    /// The size of these entries in bytes.
     pub bytes: u64,
     /// Look-ups of plans of whole runs.
     pub plan_lookups: u64,
-    /// Those that found a plan.
+    /// Look-ups of plans that found one.
     pub plan_hits: u64,
     /// Plans that are stored now.
     pub plans: u64,
-    /// Their bytes.
+    /// The size of these plans in bytes.
     pub plan_bytes: u64,
     /// Records that are held now.
     pub records: u64,
     /// Look-ups of records.
     pub record_lookups: u64,
-    /// Those that found a choice.
+    /// Look-ups of records that found a choice.
     pub record_hits: u64,
     /// Records that were loaded from files.
     pub records_loaded: u64,
@@ -61,17 +61,17 @@ pub struct KilnMemory {
     pub executors: u64,
     /// Plans of whole runs.
     pub plans: u64,
-    /// Packed weights and constants, but for those that are mapped from a file.
+    /// Packed weights and constants, except those that are mapped from a file.
     pub weights: u64,
     /// Tensors and scratch, in use or kept for the next runs.
     pub tensors: u64,
     /// Records.
     pub records: u64,
-    /// All of these.
+    /// The sum of these.
     pub total: u64,
-    /// The most that was ever held at once.
+    /// The highest total so far.
     pub most: u64,
-    /// The least of the limits that sessions and the environment set; UINT64_MAX where there is none.
+    /// The lowest limit that a session or the environment has set; UINT64_MAX without a limit.
     pub limit: u64,
 }
 

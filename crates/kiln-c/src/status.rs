@@ -32,7 +32,7 @@ pub(crate) fn guard_or<T>(nothing: T, function: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(function)).unwrap_or(nothing)
 }
 
-/// The version of Kiln, as in "0.1.0". The text lives as long as the process.
+/// The version of Kiln, as in "0.1.0". The string lives as long as the process.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kiln_version() -> *const c_char {
     const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn kiln_version() -> *const c_char {
     VERSION.as_ptr()
 }
 
-/// What kind of failure it was; KILN_CODE_OK for NULL, KILN_CODE_NOT_LIVE for a status that was released.
+/// The kind of the failure. It is KILN_CODE_OK for NULL, and KILN_CODE_NOT_LIVE for a released status.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kiln_status_code(status: *const KilnStatus) -> KilnCode {
     guard_or(KilnCode::Fault, || {
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn kiln_status_code(status: *const KilnStatus) -> KilnCode
     })
 }
 
-/// What is wrong, and where; "" for NULL. The text lives until the status is released.
+/// The message: what is wrong, and where. It is "" for NULL. The string lives until the status is released.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kiln_status_message(status: *const KilnStatus) -> *const c_char {
     guard_or(c"".as_ptr(), || {
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn kiln_status_message(status: *const KilnStatus) -> *cons
     })
 }
 
-/// Releases a status; nothing for NULL.
+/// Releases a status. NULL is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kiln_status_release(status: *mut KilnStatus) {
     guard_or((), || handle::release(status));
