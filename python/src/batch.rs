@@ -14,9 +14,9 @@ use crate::generate::{name, parse, refused};
 use crate::interrupt::{Cancel, Watch};
 use crate::options;
 
-/// Many texts that one language model continues at the same time: a step reads a token of each, so that the model's
-/// weights are read once for all of them. Texts come and go between steps. `texts` is how many go on at the same time,
-/// others wait; `context` is the most tokens of each.
+/// Many texts that one language model continues at the same time. A step reads one token of each text, so that the
+/// model's weights are read once for all texts. Texts may begin and end at any step. At most `texts` texts run at the
+/// same time; others wait. `context` is the most tokens of a text.
 ///
 /// >>> batch = kiln.Batch(kiln.Decoder(language_model), texts=2)
 /// >>> first = batch.push([1, 2, 3], max_tokens=2)
@@ -45,13 +45,13 @@ pub(crate) struct Batch {
 /// (0, [1, 2, 3], 'max_tokens', None)
 #[pyclass(frozen, get_all, module = "kiln")]
 pub(crate) struct Finished {
-    /// Its number.
+    /// The text's number.
     id: u64,
-    /// All tokens: the prompt, those that were chosen, and the last of these also where it ended the text.
+    /// All tokens: the prompt and the chosen tokens, including a token that ended the text.
     tokens: Vec<i64>,
-    /// Why it ended: "token", "max_tokens", "context" or "failed".
+    /// Why the text ended: "token", "max_tokens", "context" or "failed".
     ended: &'static str,
-    /// What failed, where it ended so.
+    /// The error, if the text ended with "failed".
     error: Option<Py<PyException>>,
 }
 
@@ -65,8 +65,8 @@ impl Batch {
         Ok(Batch { batch: Mutex::new(batch), calls: Arc::default() })
     }
 
-    /// Adds a text, which begins when there is a place for it, and gives its number. The options are those of
-    /// `kiln.Generator` but for `lookup`.
+    /// Adds a text and returns its number. The text begins when a place is free. The options are those of
+    /// `kiln.Generator`, except `lookup`.
     ///
     /// >>> batch = kiln.Batch(kiln.Decoder(language_model), texts=1, context=8)
     /// >>> batch.push([1, 2, 3], temperature=0.7, seed=1)
@@ -85,10 +85,10 @@ impl Batch {
         pushed.map_err(|error| refused(py, &error))
     }
 
-    /// Has the model read one step: the last token of every text that goes on, short prompts, and up to 256 tokens of one
-    /// longer prompt. Gives the next token of every text that was read to its end, with the text's number. A token that
-    /// ends its text is not among them. `time_limit` is in seconds, and `cancel` a `kiln.Cancel`; a step that they end
-    /// leaves the texts as they were.
+    /// Runs one step of the model. The step reads the last token of every running text, short prompts, and up to 256
+    /// tokens of one longer prompt. Returns a pair for every text that was read to its end: its number and its next
+    /// token. A token that ends its text is left out. `time_limit` is in seconds, and `cancel` is a `kiln.Cancel`. A
+    /// step that one of these ends leaves the texts as they were.
     ///
     /// >>> batch = kiln.Batch(kiln.Decoder(language_model), texts=1)
     /// >>> batch.step()
@@ -125,7 +125,7 @@ impl Batch {
         each.collect()
     }
 
-    /// Forgets a text that runs or waits; whether there was one of that number.
+    /// Removes a text that runs or waits. Returns whether there was a text of that number.
     ///
     /// >>> batch = kiln.Batch(kiln.Decoder(language_model))
     /// >>> batch.forget(batch.push([1, 2, 3])), batch.idle
@@ -143,7 +143,7 @@ impl Batch {
         Ok(held(py, &self.batch, "the batch")?.is_idle())
     }
 
-    /// Ends the step that runs now, whose texts stay as they were.
+    /// Ends the running step. Its texts stay as they were.
     ///
     /// >>> kiln.Batch(kiln.Decoder(language_model)).cancel()          # usually from another thread
     fn cancel(&self) {

@@ -15,15 +15,16 @@ use crate::options;
 use crate::session;
 use crate::values;
 
-/// A language model that is run a step at a time, over caches that stay where they are: a step writes its own rows, and
-/// nothing else is touched or copied. Many threads and many caches may share it.
+/// A language model that runs step by step, over caches that stay in place: a step writes only its own rows and copies
+/// nothing. Many threads and many caches may share it.
 ///
-/// `model` is what onnxruntime-genai's builder writes for processors (GroupQueryAttention over `past_key_values`), or a
-/// plain export whose cache Concat joins: a path, a `file://` URL, or the bytes of a model, which may have the files that
-/// it names in `external_data`. `alias` says which outputs of a plain export are which inputs of the next step, where
-/// they have names of their own: `["cache_out.* -> cache_in.*"]`. The other options are those of `kiln.Session`.
+/// `model` is a model that onnxruntime-genai's builder writes for CPUs (GroupQueryAttention over `past_key_values`), or
+/// a plain export that extends its cache by Concat. It is given as a path, a `file://` URL or bytes. For bytes,
+/// `external_data` may have the files that the model names. `alias` says which outputs of a plain export are which
+/// inputs of the next step, if they do not have the usual names: `["cache_out.* -> cache_in.*"]`. The other options are
+/// those of `kiln.Session`.
 ///
-/// In the examples `language_model` is a small one that knows 13 tokens.
+/// In the examples `language_model` is a small model that knows 13 tokens.
 ///
 /// >>> decoder = kiln.Decoder(language_model, threads=2)
 /// >>> cache = decoder.cache()
@@ -82,8 +83,8 @@ impl Decoder {
         Ok(Decoder { decoder: Arc::new(decoder), calls })
     }
 
-    /// An empty cache for that many sequences, with room for `room` positions of each. It doubles where a step needs
-    /// more, up to `most` positions.
+    /// Makes an empty cache for `sequences` sequences, with room for `room` positions each. The room doubles when a
+    /// step needs more, up to `most` positions.
     ///
     /// >>> kiln.Decoder(language_model).cache(sequences=2, room=64).lengths
     /// [0, 0]
@@ -93,9 +94,9 @@ impl Decoder {
         cache.map(DecoderCache::new).map_err(|error| errors::decoder(py, &error))
     }
 
-    /// Appends tokens to every sequence of the cache, as many to each, and gives the logits behind the last one: an array
-    /// of sequences by words. A step that fails leaves the lengths of the cache as they were. `time_limit` is in seconds,
-    /// and `cancel` a `kiln.Cancel`.
+    /// Appends the same number of tokens to every sequence of the cache. Returns the logits after the last token: an
+    /// array of sequences by vocabulary. A step that fails leaves the lengths of the cache as they were. `time_limit`
+    /// is in seconds, and `cancel` is a `kiln.Cancel`.
     ///
     /// >>> decoder = kiln.Decoder(language_model)
     /// >>> cache = decoder.cache(sequences=2)
@@ -128,7 +129,7 @@ impl Decoder {
         values::give(py, Value::Tensor(logits))
     }
 
-    /// Counters, as of `kiln.Session.stats`.
+    /// Counters, as in `kiln.Session.stats`.
     ///
     /// >>> kiln.Decoder(language_model).stats()["plans"]["failures"]
     /// 0
@@ -136,7 +137,7 @@ impl Decoder {
         session::stats(py, self.decoder.session())
     }
 
-    /// Ends every call of `step` that runs now; later ones are served as ever.
+    /// Ends every running call of `step`. Later calls are not affected.
     ///
     /// >>> kiln.Decoder(language_model).cancel()          # usually from another thread
     fn cancel(&self) {
@@ -165,7 +166,7 @@ impl DecoderCache {
 
 #[pymethods]
 impl DecoderCache {
-    /// The positions of each sequence.
+    /// The number of positions of each sequence.
     ///
     /// >>> kiln.Decoder(language_model).cache(3).lengths
     /// [0, 0, 0]
@@ -174,7 +175,7 @@ impl DecoderCache {
         Ok(self.held(py)?.lengths().to_vec())
     }
 
-    /// Positions that each sequence has room for now.
+    /// The number of positions that each sequence has room for now.
     ///
     /// >>> kiln.Decoder(language_model).cache(room=100).room
     /// 100
@@ -183,7 +184,7 @@ impl DecoderCache {
         Ok(self.held(py)?.room())
     }
 
-    /// Bytes of keys and values.
+    /// The size of the keys and values in bytes.
     ///
     /// >>> kiln.Decoder(language_model).cache(room=1).bytes
     /// 64

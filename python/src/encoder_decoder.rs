@@ -20,11 +20,11 @@ use crate::values;
 /// A model of an encoder and a decoder (T5, BART, Marian, Whisper, Moonshine), in the files that optimum and
 /// transformers.js write.
 ///
-/// `model` is a folder with `encoder_model.onnx` and either `decoder_model_merged.onnx` or `decoder_model.onnx` and
-/// `decoder_with_past_model.onnx`, there or in its folder `onnx`; or a list of the two or three files themselves. The
-/// options are those of `kiln.Session`.
+/// `model` is a folder with `encoder_model.onnx` and either `decoder_model_merged.onnx` or both `decoder_model.onnx`
+/// and `decoder_with_past_model.onnx`. The files may be in its subfolder `onnx`. `model` may also be a list of the two
+/// or three files. The options are those of `kiln.Session`.
 ///
-/// In the examples `translator` is a folder with a small one that knows 13 tokens.
+/// In the examples `translator` is a folder with a small model that knows 13 tokens.
 ///
 /// >>> model = kiln.EncoderDecoder(translator, threads=2)
 /// >>> encoded = model.encode({"input_ids": [[1, 5, 2]]})
@@ -65,9 +65,9 @@ impl EncoderDecoder {
         Ok(EncoderDecoder { model, calls })
     }
 
-    /// Runs the encoder on texts or sounds of one length, and computes what all steps of the decoder read: keys and
-    /// values of cross-attention. `inputs` has arrays by the names of the encoder's inputs. An `attention_mask` of tokens
-    /// that is not given is all ones. `time_limit` is in seconds, and `cancel` a `kiln.Cancel`.
+    /// Runs the encoder on texts or sounds of the same length, and computes the keys and values of cross-attention,
+    /// which every step of the decoder reads. `inputs` maps names of the encoder's inputs to arrays. If tokens have no
+    /// `attention_mask`, it is all ones. `time_limit` is in seconds, and `cancel` is a `kiln.Cancel`.
     ///
     /// >>> encoded = kiln.EncoderDecoder(translator).encode({"input_ids": [[1, 5, 2]]})
     /// >>> encoded.sequences
@@ -103,8 +103,8 @@ impl EncoderDecoder {
         Ok(Encoded { encoded })
     }
 
-    /// Appends a token to every sequence of a cache of `kiln.Encoded.cache`, and gives the logits behind it: an array of
-    /// sequences by words. A step that fails leaves the lengths of the cache as they were.
+    /// Appends a token to every sequence of a cache from `kiln.Encoded.cache`. Returns the logits after that token: an
+    /// array of sequences by vocabulary. A step that fails leaves the lengths of the cache as they were.
     ///
     /// >>> model = kiln.EncoderDecoder(translator)
     /// >>> cache = model.encode({"input_ids": [[1, 5, 2]]}).cache()
@@ -142,7 +142,7 @@ impl EncoderDecoder {
         self.model.inputs().iter().map(Port::new).collect()
     }
 
-    /// Counters of the encoder, of the keys and values of cross-attention, and of the decoder's steps, each as of
+    /// Counters of the encoder, of the keys and values of cross-attention, and of the decoder's steps, each as in
     /// `kiln.Session.stats`.
     ///
     /// >>> sorted(kiln.EncoderDecoder(translator).stats())
@@ -155,7 +155,7 @@ impl EncoderDecoder {
         Ok(all)
     }
 
-    /// Ends every call of `encode` and `step` that runs now; later ones are served as ever.
+    /// Ends every running call of `encode` and `step`. Later calls are not affected.
     ///
     /// >>> kiln.EncoderDecoder(translator).cancel()          # usually from another thread
     fn cancel(&self) {
@@ -163,8 +163,8 @@ impl EncoderDecoder {
     }
 }
 
-/// What an encoder has made of texts or sounds, for any number of texts about them: `kiln.Generator` continues one. Made by
-/// `kiln.EncoderDecoder.encode`.
+/// An encoder's result for texts or sounds, made by `kiln.EncoderDecoder.encode`. Any number of `kiln.Generator` may
+/// decode texts from it.
 ///
 /// >>> encoded = kiln.EncoderDecoder(translator).encode({"input_ids": [[1, 5, 2]]})
 /// >>> encoded.sequences, encoded.bytes > 0
@@ -176,7 +176,7 @@ pub(crate) struct Encoded {
 
 #[pymethods]
 impl Encoded {
-    /// How many texts or sounds it is of.
+    /// The number of texts or sounds.
     ///
     /// >>> kiln.EncoderDecoder(translator).encode({"input_ids": [[1, 5], [2, 3]]}).sequences
     /// 2
@@ -185,7 +185,7 @@ impl Encoded {
         self.encoded.sequences()
     }
 
-    /// Bytes of what all steps read.
+    /// The size in bytes of the keys and values that every step reads.
     ///
     /// >>> kiln.EncoderDecoder(translator).encode({"input_ids": [[1, 5, 2]]}).bytes > 0
     /// True
@@ -194,7 +194,8 @@ impl Encoded {
         self.encoded.bytes()
     }
 
-    /// An empty cache for what is said about each of them, as of `kiln.Decoder.cache`, for `kiln.EncoderDecoder.step`.
+    /// Makes an empty cache for `kiln.EncoderDecoder.step`, with one sequence for each text or sound. The arguments are
+    /// those of `kiln.Decoder.cache`.
     ///
     /// >>> kiln.EncoderDecoder(translator).encode({"input_ids": [[1, 5, 2]]}).cache(room=8).lengths
     /// [0]

@@ -118,8 +118,8 @@ impl Generator {
         Ok(Generator { generator: Mutex::new(made), calls: Arc::default(), limit, cancel })
     }
 
-    /// Appends tokens to the text and lets it go on, also behind its end and after a step that failed: that step is then
-    /// tried again. The model reads them when the next token is asked for.
+    /// Appends tokens to the text and lets it continue, even after its end or after a failed step, which is then tried
+    /// again. The model reads the tokens when the next token is requested.
     ///
     /// >>> generator = kiln.Generator(kiln.Decoder(language_model), context=8)
     /// >>> generator.append([1, 2, 3])
@@ -132,7 +132,7 @@ impl Generator {
         appended.map_err(|error| errors::decoder(py, &error))
     }
 
-    /// All tokens: those that were appended, those that were chosen, and the last of these also where it ended the text.
+    /// All tokens: the appended and the chosen tokens, including a token that ended the text.
     ///
     /// >>> generator = kiln.Generator(kiln.Decoder(language_model), max_tokens=2)
     /// >>> generator.append([1, 2, 3])
@@ -155,7 +155,7 @@ impl Generator {
         Ok(held(py, &self.generator, "the text")?.ended().map(name))
     }
 
-    /// How many tokens `lookup` has proposed, and how many of them were chosen.
+    /// The number of tokens that `lookup` has proposed, and how many of these tokens were chosen.
     ///
     /// >>> kiln.Generator(kiln.Decoder(language_model), lookup=4).lookup_stats
     /// (0, 0)
@@ -165,7 +165,7 @@ impl Generator {
         Ok((stats.proposed, stats.kept))
     }
 
-    /// Ends the step that runs now: the iterator raises `kiln.CancelledError`, and goes on after `append`.
+    /// Ends the running step: the iterator raises `kiln.CancelledError`, and continues after `append`.
     ///
     /// >>> kiln.Generator(kiln.Decoder(language_model)).cancel()          # usually from another thread
     fn cancel(&self) {

@@ -18,7 +18,7 @@ thread_local! {
     static MAIN: bool = rustix::thread::gettid() == rustix::process::getpid();
 }
 
-/// Calls requests off from any thread: pass one to `Session.run(..., cancel=...)`.
+/// Cancels requests from any thread: pass one to `Session.run(..., cancel=...)`.
 ///
 /// >>> cancel = kiln.Cancel()
 /// >>> cancel.cancel()                       # usually from another thread
@@ -37,14 +37,14 @@ impl Cancel {
         Cancel { off: Arc::default() }
     }
 
-    /// Ends every request that was given this, within a block of a kernel's work.
+    /// Ends every request that was given this object. A running kernel ends after its current block of work.
     ///
     /// >>> kiln.Cancel().cancel()
     fn cancel(&self) {
         self.off.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was used.
+    /// Whether `cancel` was called.
     ///
     /// >>> kiln.Cancel().cancelled
     /// False

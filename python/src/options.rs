@@ -14,10 +14,10 @@ use pyo3::types::PyDict;
 
 use crate::errors;
 
-/// Threads that many sessions compute with: `kiln.Session(model, pool=kiln.Pool(4))`.
+/// Threads that sessions share: `kiln.Session(model, pool=kiln.Pool(4))`.
 ///
-/// A request that finds the pool in use by another computes on its caller's thread alone. Sessions that are given no
-/// pool share one of the process for each number of threads.
+/// A request that finds the pool in use by another request computes on its caller's thread alone. Sessions without a
+/// `pool` share pools of the process, one for each number of threads.
 ///
 /// >>> pool = kiln.Pool(2)
 /// >>> sessions = [kiln.Session(model, pool=pool) for _ in range(3)]
@@ -37,7 +37,7 @@ impl Pool {
         made.map(|threads| Pool { threads }).map_err(|error| errors::option(py, "threads", error))
     }
 
-    /// How many threads there are, the caller's of a request among them.
+    /// The number of threads, including the thread that calls a request.
     ///
     /// >>> kiln.Pool(2).threads
     /// 2

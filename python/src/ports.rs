@@ -22,7 +22,7 @@ impl Port {
 
 #[pymethods]
 impl Port {
-    /// Its name.
+    /// The port's name.
     ///
     /// >>> kiln.Session(model).inputs[0].name
     /// 'x'
@@ -31,8 +31,8 @@ impl Port {
         &self.port.name
     }
 
-    /// The element type as numpy (or ml_dtypes) names it, `"string"` for texts, also of what is in a sequence or an
-    /// optional value; None where the model declares none.
+    /// The element type by its name in numpy or ml_dtypes, or `"string"`. For a sequence or an optional value, it is
+    /// the type of the tensors inside. None if the model declares no type.
     ///
     /// >>> kiln.Session(model).inputs[0].dtype
     /// 'float32'
@@ -41,7 +41,7 @@ impl Port {
         self.port.dtype.map(crate::values::type_name)
     }
 
-    /// Sizes, names of sizes, and None for sizes of which nothing is known; None where the rank is unknown.
+    /// Sizes, names of sizes, and None for unknown sizes. The whole shape is None if the rank is unknown.
     ///
     /// >>> kiln.Session(model).inputs[0].shape
     /// ('n', 3)
@@ -68,7 +68,7 @@ impl Port {
         }
     }
 
-    /// The type of a map's keys, "int64" or "string"; None of other kinds.
+    /// The type of a map's keys, "int64" or "string"; None for other kinds.
     ///
     /// >>> kiln.Session(model).inputs[0].keys
     #[getter]
@@ -80,7 +80,7 @@ impl Port {
         }
     }
 
-    /// Whether a request may leave it out, because the model has a default for it.
+    /// Whether a request may leave this input out, because the model has a default for it.
     ///
     /// >>> kiln.Session(model).inputs[0].has_default
     /// False
@@ -106,7 +106,7 @@ fn dimension(py: Python<'_>, dim: &Dim) -> PyResult<Py<PyAny>> {
     })
 }
 
-/// What a model says of itself.
+/// A model's metadata.
 ///
 /// >>> metadata = kiln.Session(model).metadata
 /// >>> metadata.graph_name, metadata.properties
@@ -115,19 +115,19 @@ fn dimension(py: Python<'_>, dim: &Dim) -> PyResult<Py<PyAny>> {
 pub(crate) struct Metadata {
     /// The tool that wrote the model.
     producer_name: String,
-    /// Its version.
+    /// The tool's version.
     producer_version: String,
     /// The model's namespace.
     domain: String,
     /// The model's own version.
     version: i64,
-    /// What the model is.
+    /// A description of the model.
     description: String,
-    /// The name of its graph.
+    /// The graph's name.
     graph_name: String,
-    /// What the graph is.
+    /// A description of the graph.
     graph_description: String,
-    /// Pairs of texts that the model carries (`metadata_props`).
+    /// Pairs of strings in the model (`metadata_props`).
     properties: Py<PyDict>,
 }
 

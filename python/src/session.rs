@@ -21,34 +21,33 @@ use crate::values;
 /// One ONNX model, ready to run at any shape, from any number of threads.
 ///
 /// `model` is a path, a `file://` URL, a member of an archive (`zipfile.Path`, `importlib.resources.files`), the bytes
-/// of a model (bytes, a bytearray or a memoryview) or a file that is open for reading bytes. A model of bytes may have
-/// the files that it names in `external_data`: a dictionary of buffers (bytes, mmap, arrays) by their locations in the
-/// model. They are read where they are, and must not be changed while the session lives.
+/// of a model (bytes, a bytearray or a memoryview) or a file that is open for reading bytes. For a model of bytes,
+/// `external_data` may have the files that the model names: a dictionary from their locations in the model to buffers
+/// (bytes, mmap, arrays). The buffers are read in place and must not change while the session lives.
 ///
-/// `initializers` has arrays by the names of initializers whose place they take: of the same types and shapes, read
-/// where they are.
+/// `initializers` maps names of the model's initializers to arrays that replace them. Types and shapes must be the
+/// same. The arrays are read in place.
 ///
-/// All options are keywords; None means the default, which the environment's
-/// `KILN_*` variables may set:
+/// All options are keywords. None means the default, which a `KILN_*` environment variable may set:
 ///
 /// - `threads`: threads of one request, in a pool that sessions of the same number share; `pool`: a `kiln.Pool`
 ///   instead.
 /// - `cache_dir`: the folder of records; `cache_mode`: "read-write", "read", "memory" or "off"; `cache_per_model`:
-///   whether the model has a file of records of its own; `error_on_cache_miss`: whether needing what no record knows is
-///   an error.
-/// - `precision`: "f32", "bf16", "int8" or "int4"; `numerics`: "default", "precise", "strict" or "invariant"; `max_isa`:
-///   "portable", "avx2" or "avx512".
-/// - `pack`: "off", or "auto": a packed model is made of the file behind its load, beside the records, and the next
-///   load maps it; `pack_bytes`: most bytes of packed models there; `pack_verify`: "once", "each" or "never", when their
-///   data is compared with its digests. A `model` that is the path of a packed model is taken as it is.
+///   whether the model has a file of records of its own; `error_on_cache_miss`: whether it is an error to need an
+///   executor without a record.
+/// - `precision`: "f32", "bf16", "int8" or "int4"; `numerics`: "default", "precise", "strict" or "invariant";
+///   `max_isa`: "portable", "avx2" or "avx512".
+/// - `pack`: "off" or "auto". With "auto", a packed model is written beside the records after the load, and the next
+///   load maps it; `pack_bytes`: most bytes of packed models there; `pack_verify`: when their data is compared with its
+///   digests: "once", at "each" load, or "never". If `model` is the path of a packed model, that file is loaded.
 /// - `tune`: "off", "fast" or "full"; `rehearse`: whether plans of known shapes are made while the model loads.
-/// - `profile`: whether times by node are kept; `taps`: names of values on the way that are returned as outputs too.
+/// - `profile`: whether times by node are kept; `taps`: names of inner values that are also returned as outputs.
 /// - `memory_bytes`: most bytes of tensors at once; `buffer_bytes`: most free bytes kept between requests.
-/// - `process_bytes`: most bytes that all sessions of the process may hold together, weights and executors among them; the
-///   least that a live session or `KILN_PROCESS_BYTES` asks for is in force.
-/// - `time_limit`, `load_time_limit`: seconds that a request and the loading may take.
+/// - `process_bytes`: most bytes that all sessions of the process may hold together, including weights and executors;
+///   the lowest value of the live sessions and `KILN_PROCESS_BYTES` applies.
+/// - `time_limit`, `load_time_limit`: most seconds of a request and of the loading.
 /// - `remote`: a store of records that machines share, as a URL or an object with `get(name)`, which returns bytes or
-///   None, and `put(name, bytes)`; `remote_read_only`: whether nothing is put there.
+///   None, and `put(name, bytes)`; `remote_read_only`: whether the session only reads from it.
 ///
 /// In the examples `model` is y = relu(x), for x of n by 3.
 ///
@@ -252,18 +251,18 @@ impl Session {
         Ok(Session { session: Mutex::new(Some(Arc::new(session))), calls, model, options: kept.unbind() })
     }
 
-    /// Serves one request: the outputs of these names, or all for None, as a list of arrays.
+    /// Serves one request. Returns the outputs of these names, or all outputs for None, as a list of arrays.
     ///
-    /// An input is anything that becomes an array. One in C order is read where it is and never written, and must not
-    /// be written by others meanwhile. Outputs are writable and outlive the session. A sequence is a list, and an
-    /// optional value that is none is None. `time_limit` is in seconds, and `cancel` a `kiln.Cancel`.
+    /// An input is anything that numpy can turn into an array. An array in C order is read in place and never written;
+    /// no other code may write to it during the request. Outputs are writable and outlive the session. A sequence is a
+    /// list, and an empty optional value is None. `time_limit` is in seconds, and `cancel` is a `kiln.Cancel`.
     ///
-    /// `out` has arrays by the names of outputs, which these outputs are written to; they are what is returned for
-    /// them. The model computes in an array in C order, so that nothing is copied but what it returns without computing
-    /// it; an array of another layout, and one whose memory the request reads or writes elsewhere too, is copied to in
-    /// the end. An array that is one of the inputs as well, whole and under the same shape, is updated where it is by the
-    /// node that makes the output, and by no other: the cache of GroupQueryAttention. After a request that has failed
-    /// outputs may hold anything.
+    /// `out` maps names of outputs to arrays that receive these outputs; `run` returns these arrays. The model computes
+    /// directly in an array in C order. An output is copied to its array at the end if the array has another layout, if
+    /// the request reads or writes the array's memory elsewhere, or if the model returns a value without computing it.
+    /// An array that is also an input, whole and of the same shape, is updated in place by the node that makes the
+    /// output, and by no other node; GroupQueryAttention updates its cache so. After a failed request, outputs may hold
+    /// anything.
     ///
     /// >>> session = kiln.Session(model)
     /// >>> session.run(["y"], {"x": [[1, -2, 3], [-4, 5, -6]]})
@@ -303,12 +302,13 @@ impl Session {
         give(py, made, arrays, wanted)
     }
 
-    /// Serves requests of any shapes side by side, each on one of the session's threads, longest first: a list with what
-    /// `run` returns for each of the dictionaries in `requests`, in their order. Nothing is padded, and outputs have the
-    /// bits that `run` gives.
+    /// Serves requests of any shapes side by side, each on one of the session's threads, longest first. Returns a list
+    /// with the result of `run` for each dictionary in `requests`, in their order. Nothing is padded, and outputs have
+    /// the same bits as those of `run`.
     ///
-    /// The error of the first request that fails is raised when all have ended; with `return_exceptions` the error of each
-    /// stands in the place of its outputs. `time_limit`, in seconds, and `cancel` are those of all requests together.
+    /// The error of the first request that fails is raised when all requests have ended. With `return_exceptions`, the
+    /// list has each error in place of the request's outputs. `time_limit`, in seconds, and `cancel` apply to all
+    /// requests together.
     ///
     /// >>> session = kiln.Session(model)
     /// >>> requests = [{"x": np.ones((rows, 3), np.float32)} for rows in (2, 1, 5)]
@@ -398,7 +398,7 @@ impl Session {
         Ok(self.open(py)?.outputs().iter().map(Port::new).collect())
     }
 
-    /// What the model says of itself.
+    /// The model's metadata.
     ///
     /// >>> kiln.Session(model).metadata.graph_name
     /// 'graph'
@@ -407,7 +407,7 @@ impl Session {
         Metadata::new(py, self.open(py)?.metadata())
     }
 
-    /// Whether it was closed.
+    /// Whether the session was closed.
     ///
     /// >>> session = kiln.Session(model)
     /// >>> session.close()
@@ -427,7 +427,7 @@ impl Session {
         Ok(self.open(py)?.warmed())
     }
 
-    /// Whether its weights are those of a packed model, mapped and shared with other processes.
+    /// Whether the weights are those of a packed model, mapped and shared with other processes.
     ///
     /// >>> kiln.Session(model, cache_mode="memory").packed
     /// False
@@ -436,7 +436,7 @@ impl Session {
         Ok(self.open(py)?.is_packed())
     }
 
-    /// Counters of the cache, the plans, the records, and of what this session has had of the cache.
+    /// Counters of the cache, the plans, the records, and this session's use of the cache.
     ///
     /// >>> session = kiln.Session(model, cache_mode="memory")
     /// >>> session.warm({"x": (8, 3)})
@@ -448,7 +448,7 @@ impl Session {
         stats(py, &session)
     }
 
-    /// Times by node, where the session was made with `profile=True`.
+    /// Times by node, if the session was made with `profile=True`.
     ///
     /// >>> session = kiln.Session(model, profile=True)
     /// >>> session.warm({"x": (8, 3)})
@@ -470,7 +470,8 @@ impl Session {
         Ok(rows)
     }
 
-    /// Writes what was chosen: into the session's own file, or into that one; how many records are in it then.
+    /// Writes the records of the choices so far to the session's own file, or to `path`. Returns how many records the
+    /// file then has.
     ///
     /// >>> session = kiln.Session(model)
     /// >>> session.warm([{"x": (8, 3)}, {"x": (9, 3)}])
@@ -488,7 +489,7 @@ impl Session {
         report.map(|report| report.written).map_err(|error| errors::cache(py, &error))
     }
 
-    /// Takes over the better records of a file; how many those were.
+    /// Takes over the records of a file that are new or better than the session's. Returns their number.
     ///
     /// >>> first = kiln.Session(model, cache_mode="memory")
     /// >>> first.warm({"x": (8, 3)})
@@ -503,9 +504,9 @@ impl Session {
         report.map(|report| report.taken).map_err(|error| errors::cache(py, &error))
     }
 
-    /// Writes records of one kind, or the packed model, to that file. The kind is "cpu", "cudnn", "cublaslt" or "chains"
-    /// for records, "all" for all of them, and "fusion" for the packed model of the file that the session was loaded
-    /// from. Returns how many records are in the file then, or 1.
+    /// Writes records of one kind, or the packed model, to that file. The kind is "cpu", "cudnn", "cublaslt" or
+    /// "chains" for records, "all" for all records, and "fusion" for the packed model of the file that the session was
+    /// loaded from. Returns how many records the file then has, or 1 for a packed model.
     ///
     /// >>> session = kiln.Session(model, cache_mode="memory")
     /// >>> session.warm({"x": (8, 3)})
@@ -519,8 +520,9 @@ impl Session {
         report.map(|report| report.written).map_err(|error| errors::cache(py, &error))
     }
 
-    /// Takes over the better records of one kind from a file; how many those were. Of the kind "fusion" the file is a
-    /// packed model of the session's model, from which later sessions of that model and of the same options are loaded.
+    /// Takes over the records of one kind from a file that are new or better than the session's. Returns their number.
+    /// With the kind "fusion", the file is a packed model of the session's model, and later sessions of that model with
+    /// the same options are loaded from it.
     ///
     /// >>> first = kiln.Session(model, cache_mode="memory")
     /// >>> first.warm({"x": (8, 3)})
@@ -536,8 +538,9 @@ impl Session {
         report.map(|report| report.taken).map_err(|error| errors::cache(py, &error))
     }
 
-    /// Puts what was chosen into the store of the option `remote` now, and waits for that. Without this it is put once
-    /// it has settled for some seconds, and when the session is closed. `timeout` is in seconds.
+    /// Puts the records of the choices so far into the store of the option `remote` now, and waits until that is done.
+    /// Without this call, they are put there after some seconds, and when the session is closed. `timeout` is in
+    /// seconds.
     ///
     /// >>> class Shared(dict):
     /// ...     def put(self, name, data):
@@ -557,7 +560,7 @@ impl Session {
         published.map_err(|error| errors::error(py, "RecordsError", error.to_string()))
     }
 
-    /// Serves a request of zeros for each mapping of inputs to shapes, so that requests of those shapes build nothing.
+    /// Serves a request of zeros for each mapping of inputs to shapes. Later requests of those shapes build nothing.
     ///
     /// >>> kiln.Session(model).warm([{"x": (1, 3)}, {"x": (64, 3)}])
     /// 2
@@ -582,14 +585,14 @@ impl Session {
         Ok(each.len())
     }
 
-    /// Ends every request of this session that runs now; later ones are served as ever.
+    /// Ends every running request of this session. Later requests are not affected.
     ///
     /// >>> kiln.Session(model).cancel()          # usually from another thread
     fn cancel(&self) {
         self.calls.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Gives memory that no request uses now back to the system.
+    /// Gives memory that no request uses back to the system.
     ///
     /// >>> kiln.Session(model).trim()
     fn trim(&self, py: Python<'_>) -> PyResult<()> {
@@ -598,7 +601,8 @@ impl Session {
         Ok(())
     }
 
-    /// Lets the model go and saves records. Outputs stay what they are; requests that still run end first.
+    /// Closes the session. Running requests continue; after the last one the records are saved and the model is freed.
+    /// Outputs stay valid.
     ///
     /// >>> with kiln.Session(model) as session:  # closes it at the end
     /// ...     [y] = session.run(None, {"x": np.ones((1, 3), np.float32)})
@@ -650,11 +654,12 @@ pub(crate) fn reopen<'py>(
     kind.call((model,), Some(options))
 }
 
-/// Writes the model at the path `model`, with its graph after all passes and its weights as kernels read them, to the file
-/// `to`, which `Session` takes in its place. Returns its bytes.
+/// Writes the model at the path `model` as a packed model to the file `to`: with the graph after all passes, and the
+/// weights in the layouts that kernels read. `Session` takes this file in place of the model. Returns the file's size
+/// in bytes.
 ///
-/// With `weightless`, weights that nodes read as the model has them stay in the model's files, which must be below the
-/// folder of `to` and stay there.
+/// With `weightless`, weights that nodes read in the model's own layout stay in the model's files. These files must be
+/// below the folder of `to` and must stay there.
 ///
 /// Options are those of `Session`; the file is for sessions with the same `precision`, `numerics` and `max_isa`.
 ///
