@@ -6,8 +6,8 @@
 
 A :class:`Session` is one model, ready to run at any shape from any number of threads. Arrays go in and come out without
 being copied, and the interpreter's lock is free while a model loads and while a request runs. A :class:`Decoder` runs a
-language model a token at a time, an :class:`EncoderDecoder` reads a text or a sound that a decoder then says something
-about, a :class:`Generator` continues a text and a :class:`Batch` many. Programs that are written for onnxruntime find its names in
+language model step by step. An :class:`EncoderDecoder` encodes texts or sounds, and decodes texts from them. A
+:class:`Generator` continues one text, and a :class:`Batch` many. Programs written for onnxruntime find its names in
 :mod:`kiln.onnxruntime`.
 """
 

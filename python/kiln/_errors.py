@@ -1,8 +1,8 @@
-"""The exceptions of Kiln. All of them are :class:`KilnError`, and those that Python has a word for are that too."""
+"""Kiln's exceptions. Each is a :class:`KilnError`, and also Python's own exception for its cause, if there is one."""
 
 
 class KilnError(Exception):
-    """Whatever Kiln raises.
+    """The base class of Kiln's exceptions.
 
     >>> try:
     ...     kiln.Session(b"no model")
@@ -13,7 +13,7 @@ class KilnError(Exception):
 
 
 class ModelError(KilnError, ValueError):
-    """The file or the bytes are no model that can be read, or a node breaks its operator's rules.
+    """The file or the bytes are not a readable model, or a node breaks its operator's rules.
 
     >>> issubclass(kiln.ModelError, ValueError)
     True
@@ -21,7 +21,7 @@ class ModelError(KilnError, ValueError):
 
 
 class ModelNotFoundError(ModelError, FileNotFoundError):
-    """There is no such file; ``filename`` says which.
+    """The model's file does not exist; ``filename`` is its path.
 
     >>> try:
     ...     kiln.Session("missing.onnx")
@@ -42,7 +42,7 @@ class ModelNotFoundError(ModelError, FileNotFoundError):
 
 
 class UnsupportedError(KilnError, NotImplementedError):
-    """The model uses what Kiln does not do; ``problems`` has every such thing.
+    """The model needs something that Kiln does not support; ``problems`` lists all of it.
 
     >>> issubclass(kiln.UnsupportedError, NotImplementedError)
     True
@@ -92,7 +92,7 @@ class RunError(KilnError, RuntimeError):
 
 
 class TimeLimitError(RunError, TimeoutError):
-    """A request, or the loading of a model, took longer than it may.
+    """A request, or the loading of a model, took longer than its time limit.
 
     >>> kiln.Session(model, load_time_limit=0.0)
     Traceback (most recent call last):
@@ -101,7 +101,7 @@ class TimeLimitError(RunError, TimeoutError):
 
 
 class CancelledError(RunError):
-    """A request was called off.
+    """A request was cancelled.
 
     >>> cancel = kiln.Cancel()
     >>> cancel.cancel()
@@ -123,7 +123,7 @@ class ClosedError(KilnError, ValueError):
 
 
 class RecordsError(KilnError, OSError):
-    """A file of records could not be read or written, or a shared store did not take them.
+    """A file of records could not be read or written, or a shared store did not accept them.
 
     >>> issubclass(kiln.RecordsError, OSError)
     True
@@ -131,7 +131,7 @@ class RecordsError(KilnError, OSError):
 
 
 class InternalError(RunError):
-    """A fault of Kiln's own, whatever the model and the request were: please report it.
+    """A fault in Kiln itself, whatever the model and the request are. Please report it.
 
     >>> issubclass(kiln.InternalError, kiln.RunError)
     True

@@ -4,9 +4,9 @@ Import it under its old name, ``import kiln.onnxruntime as onnxruntime``; or hav
 onnxruntime`` of the process find it, with :func:`install`; or run a program unmodified with ``python -m
 kiln.onnxruntime program.py``.
 
-What programs use is here: sessions, their options, ports and metadata, values, bindings and errors. Options
-that mean nothing to Kiln are accepted, and said once to the logger ``kiln.onnxruntime``. A model that Kiln
-refuses is refused, or runs on the real onnxruntime where :func:`set_fallback` has asked for that.
+The package has sessions, options, ports, metadata, values, bindings and errors. Options without an effect on Kiln are
+accepted, and logged once to the logger ``kiln.onnxruntime``. A model that Kiln refuses is an error, or runs on the real
+onnxruntime after :func:`set_fallback`.
 """
 
 from __future__ import annotations

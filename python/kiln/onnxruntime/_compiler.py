@@ -1,4 +1,4 @@
-"""Models that are compiled ahead, which Kiln needs none of: the same model, checked, with its data where asked."""
+"""onnxruntime's compiler of models, which writes the same model here: checked, with its data in the requested file."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kiln.onnxruntime._errors import Fail, InvalidArgument, NotImplemented, of_c
 from kiln.onnxruntime._options import GraphOptimizationLevel, SessionOptions
 from kiln.onnxruntime._session import InferenceSession
 
-#: No message of protobuf is as long, and no model as one.
+#: The most bytes of a protobuf message, and so of a model in one file.
 _MOST_BYTES = (1 << 31) - 1
 
 
 class OrtCompileApiFlags(IntFlag):
-    """What else :class:`ModelCompiler` refuses.
+    """More conditions that :class:`ModelCompiler` treats as errors.
 
     >>> ort.OrtCompileApiFlags.ERROR_IF_OUTPUT_FILE_EXISTS.value
     2
@@ -29,12 +29,12 @@ class OrtCompileApiFlags(IntFlag):
 
 
 class ModelCompiler:
-    """Makes a model that a device's compiler need not see again. Kiln has none: the model is checked and written on.
+    """In onnxruntime, compiles a model for a device ahead of time. Kiln checks the model and writes it again.
 
-    Each method loads the model with the options, so that what Kiln refuses is refused here, and writes the same graph:
-    the very bytes, where it is one file and stays one. Where its tensors are in other files they come into the model,
-    or go into ``external_initializers_file_path``, which takes the package onnx (``pip install 'kiln-onnx[onnx]'``).
-    What makes a later load quick are records (:meth:`kiln.Session.save_records`), and no other form of the model.
+    Each method loads the model with the options, so that a model that Kiln refuses is an error here. It writes the same
+    graph, with the same bytes if the model is one file and stays one. Tensors in other files move into the model, or
+    into ``external_initializers_file_path``; this needs the package onnx (``pip install 'kiln-onnx[onnx]'``). To make
+    later loads fast, save records (:meth:`kiln.Session.save_records`).
 
     >>> ort.ModelCompiler(ort.SessionOptions(), model).compile_to_bytes() == model
     True
@@ -66,7 +66,8 @@ class ModelCompiler:
     def compile_to_file(self, output_model_path: str | os.PathLike[str] | None = None) -> None:
         """Checks the model and writes it; by default beside the model, as ``model_ctx.onnx`` for ``model.onnx``.
 
-        Tensors go into ``external_initializers_file_path``, from the folder of that file, where that was given.
+        Tensors go into ``external_initializers_file_path``, if it was given; it is relative to the folder of the
+        written model.
         """
         if not output_model_path:
             if isinstance(self._given, bytes):
@@ -82,7 +83,7 @@ class ModelCompiler:
             raise of_code(1, "FAIL", Fail, error) from error
 
     def compile_to_bytes(self) -> bytes:
-        """Checks the model; its bytes."""
+        """Checks the model and returns its bytes."""
         return self._compiled(Path())
 
     def compile_to_stream(self, write_function: Callable[[bytes], Any]) -> None:
@@ -90,16 +91,16 @@ class ModelCompiler:
         write_function(self._compiled(Path()))
 
     def set_ep_context_data_write_func(self, write_func: Callable[..., None]) -> None:
-        """Accepted: there is no data of a compiler to be written."""
+        """Has no effect: there is no compiler data to write."""
 
     def clear_ep_context_data_write_func(self) -> None:
-        """Accepted: as :meth:`set_ep_context_data_write_func`."""
+        """Has no effect, as :meth:`set_ep_context_data_write_func`."""
 
     def set_ep_context_binary_information(self, output_directory: str | os.PathLike[str], model_name: str) -> None:
-        """Accepted: as :meth:`set_ep_context_data_write_func`."""
+        """Has no effect, as :meth:`set_ep_context_data_write_func`."""
 
     def _compiled(self, folder: Path) -> bytes:
-        """The model to be written into that folder, whose own files are written."""
+        """The model for a file in that folder. Its file of tensors is written here."""
         given = self._given
         if not isinstance(given, bytes) and not os.path.exists(given):
             text = f"Input model path does not exist: {os.fspath(given)}"
@@ -114,7 +115,7 @@ class ModelCompiler:
         return data if whole and not self._external else self._rewritten(data, folder)
 
     def _rewritten(self, data: bytes, folder: Path) -> bytes:
-        """The model with its tensors in it, or those that are long in one file."""
+        """The model with its tensors inside, or with its long tensors in one file."""
         try:
             import onnx
         except ImportError as error:
@@ -140,7 +141,7 @@ class ModelCompiler:
         if size > _MOST_BYTES:
             text = f"a model of {size} bytes is too long: name a file for tensors, external_initializers_file_path"
             raise of_code(2, "INVALID_ARGUMENT", InvalidArgument, text)
-        # The file as it is, where there was nothing to move.
+        # The bytes of the file, if there was nothing to move.
         return bytes(model.SerializeToString()) if apart or replaced or self._external else data
 
     def _move(self, model: Any, folder: Path) -> None:
@@ -151,7 +152,7 @@ class ModelCompiler:
         try:
             with open(folder / self._external, "wb") as file:
                 for tensor in long:
-                    # Where a page begins, so that the file can be mapped.
+                    # At the beginning of a page, so that the file can be mapped.
                     file.seek(-(-file.tell() // 4096) * 4096)
                     at, length = file.tell(), file.write(tensor.raw_data)
                     onnx.external_data_helper.set_external_data(tensor, self._external, at, length)
@@ -161,7 +162,7 @@ class ModelCompiler:
 
 
 def _bring(tensor: Any, lent: dict[str, memoryview], base: str) -> None:
-    """Takes a tensor's data into it, out of what the options hand over or of its file."""
+    """Moves a tensor's data into the model, from the buffers of the options or from its file."""
     from onnx import TensorProto, external_data_helper
 
     entry = {entry.key: entry.value for entry in tensor.external_data}

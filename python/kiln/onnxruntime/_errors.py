@@ -1,4 +1,4 @@
-"""onnxruntime's exceptions, and which of them an exception of Kiln's is."""
+"""onnxruntime's exceptions, and the exception that stands for each of Kiln's."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ModelLoaded(Exception):
 
 
 class NotImplemented(Exception):  # noqa: A001
-    """The model uses what is not done here."""
+    """The model needs something that Kiln does not support."""
 
 
 class InvalidGraph(Exception):
@@ -50,7 +50,7 @@ class EPFail(Exception):
 
 
 class ModelLoadCanceled(Exception):
-    """Loading was ended before its end."""
+    """Loading was cancelled."""
 
 
 class ModelRequiresCompilation(Exception):
@@ -62,7 +62,7 @@ class NotFound(Exception):
 
 
 def of_code(code: int, name: str, kind: type[Exception], error: Exception | str) -> Exception:
-    """An exception with onnxruntime's number and name of it."""
+    """An exception with onnxruntime's number and name of the error."""
     return kind(f"[ONNXRuntimeError] : {code} : {name} : {error}")
 
 

@@ -33,11 +33,11 @@ def is_installed() -> bool:
 
 
 def install(*, fallback: bool = False) -> None:
-    """Has every later ``import onnxruntime`` of this process find this package.
+    """Makes every later ``import onnxruntime`` of this process find this package.
 
-    Call it before anything imports onnxruntime: what has done so already keeps the real one. Its tools for model files
-    (``onnxruntime.quantization``, ``onnxruntime.transformers``) are the real package's, where that is installed. With
-    ``fallback`` models that Kiln refuses run on the real one (:func:`set_fallback`).
+    Call it before anything imports onnxruntime: modules that have imported it already keep the real package. The tools
+    for model files (``onnxruntime.quantization``, ``onnxruntime.transformers``) are those of the real package, if it is
+    installed. With ``fallback``, models that Kiln refuses run on the real package (:func:`set_fallback`).
 
     >>> ort.install()
     >>> import onnxruntime
@@ -53,16 +53,16 @@ def install(*, fallback: bool = False) -> None:
     spec = importlib.util.find_spec(_THEIRS)
     for name in [name for name in sys.modules if name == _THEIRS or name.startswith(_THEIRS + ".")]:
         del sys.modules[name]
-    # Behind this package's own folder, so that only what is not here is found there.
+    # After this package's own folder, so that only modules that it lacks are found there.
     ours.__path__.extend(spec.submodule_search_locations or [] if spec else [])
     for suffix in _REPLACED:
         sys.modules[_THEIRS + suffix] = importlib.import_module(_OURS + suffix)
 
 
 def set_fallback(fallback: bool) -> None:
-    """Whether a model that Kiln refuses runs on the real onnxruntime, with a warning that says what was missing.
+    """Sets whether a model that Kiln refuses runs on the real onnxruntime, with a warning that says what Kiln lacks.
 
-    Raises :class:`ImportError` where that is not installed. Call it before :func:`install`, or through it.
+    Raises :class:`ImportError` if that is not installed. Call it before :func:`install`, or through :func:`install`.
 
     >>> ort.set_fallback(False)
     """

@@ -1,4 +1,4 @@
-"""What is said of options that mean nothing here: once each, to the logger ``kiln.onnxruntime``."""
+"""Messages about options that have no effect on Kiln: each once, to the logger ``kiln.onnxruntime``."""
 
 import logging
 
@@ -8,7 +8,7 @@ _said: set[str] = set()
 
 
 def once(what: str, *, level: int = logging.INFO) -> None:
-    """Logs that, unless it was logged before."""
+    """Logs a message, unless it was logged before."""
     if what not in _said:
         _said.add(what)
         LOGGER.log(level, what)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class GraphOptimizationLevel(IntEnum):
-    """How far onnxruntime rewrites a graph. Kiln always does what it can.
+    """How far onnxruntime rewrites a graph. Kiln always applies all of its passes.
 
     >>> GraphOptimizationLevel.ORT_ENABLE_ALL.value
     99
@@ -28,7 +28,7 @@ class GraphOptimizationLevel(IntEnum):
 
 
 class ExecutionMode(IntEnum):
-    """Whether onnxruntime runs nodes side by side. Kiln runs one after the other, each on all threads.
+    """Whether onnxruntime runs nodes side by side. Kiln runs nodes one after the other, each on all threads.
 
     >>> ExecutionMode.ORT_SEQUENTIAL.value
     0
@@ -75,7 +75,7 @@ class OrtMemType(IntEnum):
     DEFAULT = 0
 
 
-#: Options with their defaults. Of these, ``intra_op_num_threads`` and ``enable_profiling`` mean something to Kiln.
+#: Options with their defaults. Those in ``_MEANT`` have an effect on Kiln.
 _DEFAULTS: dict[str, Any] = {
     "enable_cpu_mem_arena": True,
     "enable_mem_pattern": True,
@@ -99,7 +99,7 @@ _MEANT = {"intra_op_num_threads", "enable_profiling", "profile_file_prefix"}
 
 
 class SessionOptions:
-    """Options of a session. Those that mean nothing to Kiln are kept, and said once where they are set.
+    """Options of a session. Those without an effect on Kiln are kept, and logged once when they are set.
 
     >>> options = SessionOptions()
     >>> options.intra_op_num_threads = 2
@@ -162,8 +162,8 @@ class SessionOptions:
         self.__dict__["_initializers"][str(name)] = ort_value.numpy()
 
     def add_external_initializers(self, names: Sequence[str], ort_values: Sequence[OrtValue]) -> None:
-        """As :meth:`add_initializer`, for several: of initializers whose data the model has in other files, these are
-        not looked for.
+        """As :meth:`add_initializer`, for several initializers. If the model has their data in other files, these files
+        are not read.
 
         >>> options = SessionOptions()
         >>> options.add_external_initializers(["w"], [ort.OrtValue.ortvalue_from_numpy(np.ones(3, np.float32))])
@@ -174,7 +174,7 @@ class SessionOptions:
             self.add_initializer(name, value)
 
     def add_session_config_entry(self, key: str, value: str) -> None:
-        """Keeps the entry; no key means anything to Kiln."""
+        """Keeps the entry. No key has an effect on Kiln."""
         once(f"the session config entry {key} means nothing here")
         self.__dict__["_config"][key] = value
 
@@ -185,11 +185,11 @@ class SessionOptions:
         return str(self.__dict__["_config"][key])
 
     def add_free_dimension_override_by_name(self, name: str, value: int) -> None:
-        """Accepted: Kiln plans for the shapes of requests as they come."""
+        """Has no effect: Kiln plans for the shapes that requests have."""
         once("free dimension overrides mean nothing here: shapes are those of requests")
 
     def add_free_dimension_override_by_denotation(self, denotation: str, value: int) -> None:
-        """Accepted: as :meth:`add_free_dimension_override_by_name`."""
+        """Has no effect, as :meth:`add_free_dimension_override_by_name`."""
         self.add_free_dimension_override_by_name(denotation, value)
 
     def register_custom_ops_library(self, path: str) -> None:
@@ -215,7 +215,7 @@ class RunOptions:
 
     @property
     def terminate(self) -> bool:
-        """Whether requests that were given these options end before their end; may be set from another thread."""
+        """Whether requests with these options are cancelled. It may be set from another thread."""
         return self._cancel.cancelled
 
     @terminate.setter
@@ -226,7 +226,7 @@ class RunOptions:
             self._cancel = kiln.Cancel()
 
     def add_run_config_entry(self, key: str, value: str) -> None:
-        """Keeps the entry; no key means anything to Kiln."""
+        """Keeps the entry. No key has an effect on Kiln."""
         once(f"the run config entry {key} means nothing here")
         self._config[key] = value
 

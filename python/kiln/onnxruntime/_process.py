@@ -15,7 +15,7 @@ _LEVELS = [logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.
 
 
 def get_available_providers() -> list[str]:
-    """Kiln computes on the processor.
+    """The providers: Kiln computes on the CPU.
 
     >>> get_available_providers()
     ['CPUExecutionProvider']
@@ -51,7 +51,7 @@ def get_version_string() -> str:
 
 
 def get_build_info() -> str:
-    """What this is.
+    """Kiln's version, and the version of onnxruntime whose names this package has.
 
     >>> get_build_info().startswith("Kiln ")
     True
@@ -60,7 +60,7 @@ def get_build_info() -> str:
 
 
 def set_default_logger_severity(severity: int) -> None:
-    """The least severity that is logged: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal.
+    """Sets the lowest severity that is logged: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal.
 
     >>> set_default_logger_severity(2)
     """
@@ -70,7 +70,7 @@ def set_default_logger_severity(severity: int) -> None:
 
 
 def set_default_logger_verbosity(verbosity: int) -> None:
-    """Accepted; there are no finer levels.
+    """Has no effect: there are no finer levels.
 
     >>> set_default_logger_verbosity(0)
     """
@@ -78,7 +78,7 @@ def set_default_logger_verbosity(verbosity: int) -> None:
 
 
 def set_seed(seed: int) -> None:
-    """Accepted; nodes that draw random numbers have seeds of their own.
+    """Has no effect: nodes that draw random numbers have seeds of their own.
 
     >>> set_seed(7)
     """
@@ -86,7 +86,7 @@ def set_seed(seed: int) -> None:
 
 
 def set_global_thread_pool_sizes(intra_op_num_threads: int, inter_op_num_threads: int) -> None:
-    """Accepted; sessions share a pool for each number of threads.
+    """Has no effect: sessions share a pool for each number of threads.
 
     >>> set_global_thread_pool_sizes(2, 1)
     """
@@ -94,21 +94,21 @@ def set_global_thread_pool_sizes(intra_op_num_threads: int, inter_op_num_threads
 
 
 def enable_telemetry_events() -> None:
-    """Accepted; there is no telemetry.
+    """Has no effect: there is no telemetry.
 
     >>> enable_telemetry_events()
     """
 
 
 def disable_telemetry_events() -> None:
-    """Accepted; there is no telemetry.
+    """Has no effect: there is no telemetry.
 
     >>> disable_telemetry_events()
     """
 
 
 def preload_dlls(cuda: bool = True, cudnn: bool = True, msvc: bool = True, directory: str | None = None) -> None:
-    """Accepted; no library is loaded.
+    """Has no effect: no library is loaded.
 
     >>> preload_dlls()
     """

@@ -1,4 +1,4 @@
-"""Sessions, and what they say of their models."""
+"""Sessions, and their models' inputs, outputs and metadata."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class NodeArg:
 
 
 class ModelMetadata:
-    """What the model says of itself.
+    """The model's metadata.
 
     >>> ort.InferenceSession(model).get_modelmeta().custom_metadata_map
     {}
@@ -70,14 +70,14 @@ class ModelMetadata:
 
 
 class Session:
-    """What onnxruntime's sessions are: :class:`InferenceSession` is the only one."""
+    """onnxruntime's base class of sessions: :class:`InferenceSession` is the only one."""
 
 
 class InferenceSession(Session):
     """One model, ready to run.
 
-    Takes what onnxruntime's class of that name takes. Kiln computes on the processor; other providers are passed over
-    with a warning, as onnxruntime passes over those that it does not have.
+    Takes the arguments of onnxruntime's class of that name. Kiln computes on the CPU. Other providers are skipped with
+    a warning, as onnxruntime skips providers that it does not have.
 
     >>> session = ort.InferenceSession(model, providers=["CPUExecutionProvider"])
     >>> session.run(None, {"x": np.float32([[1, -2, 3]])})
@@ -140,11 +140,11 @@ class InferenceSession(Session):
         return list(self._overridable) if self._real is None else list(self._real.get_overridable_initializers())
 
     def get_modelmeta(self) -> ModelMetadata:
-        """What the model says of itself."""
+        """The model's metadata."""
         return ModelMetadata(self._session.metadata) if self._real is None else self._real.get_modelmeta()
 
     def get_session_options(self) -> SessionOptions:
-        """The options that it was made with."""
+        """The session's options."""
         return self._options
 
     def get_providers(self) -> list[str]:
@@ -160,7 +160,7 @@ class InferenceSession(Session):
         providers: Sequence[str | tuple[str, dict[Any, Any]]] | None = None,
         provider_options: Sequence[dict[Any, Any]] | None = None,
     ) -> None:
-        """Accepts any providers, and warns of those that are not here."""
+        """Accepts any providers, and warns of those that are not available."""
         if provider_options is not None and providers is not None and len(provider_options) != len(providers):
             raise ValueError("'providers' and 'provider_options' should be the same length if both are given.")
         for provider in providers or []:
@@ -170,10 +170,10 @@ class InferenceSession(Session):
                 once(text, level=logging.WARNING)
 
     def enable_fallback(self) -> None:
-        """Accepted: there is one provider."""
+        """Has no effect: there is one provider."""
 
     def disable_fallback(self) -> None:
-        """Accepted: there is one provider."""
+        """Has no effect: there is one provider."""
 
     def run(
         self,
@@ -181,7 +181,7 @@ class InferenceSession(Session):
         input_feed: dict[str, Any],
         run_options: RunOptions | None = None,
     ) -> list[Any]:
-        """Serves one request; no names, or None, mean all outputs."""
+        """Serves one request. Without names, or for None, all outputs are returned."""
         return self._serve(output_names, input_feed, run_options)
 
     def _serve(
@@ -191,7 +191,7 @@ class InferenceSession(Session):
         run_options: RunOptions | None,
         out: dict[str, NDArray[Any]] | None = None,
     ) -> list[Any]:
-        """The same, with arrays that outputs of these names are written to."""
+        """As :meth:`run`, and writes the outputs that ``out`` names to its arrays."""
         if self._real is not None:
             return self._serve_by_real(list(output_names or []), input_feed, out or {})
         if not isinstance(input_feed, dict):
@@ -214,7 +214,7 @@ class InferenceSession(Session):
     def _serve_by_real(
         self, output_names: list[str], input_feed: dict[str, Any], out: dict[str, NDArray[Any]]
     ) -> list[Any]:
-        """The same of the real package, whose outputs are copied to where they are bound."""
+        """As :meth:`_serve`, on the real package: its outputs are copied to the arrays of ``out``."""
         results = list(self._real.run(output_names, input_feed))
         for place, name in enumerate(output_names):
             if name in out:
@@ -232,7 +232,7 @@ class InferenceSession(Session):
         input_dict_ort_values: dict[str, OrtValue],
         run_options: RunOptions | None = None,
     ) -> list[OrtValue]:
-        """The same over values."""
+        """As :meth:`run`, with inputs and outputs as :class:`OrtValue`."""
         return [OrtValue(array) for array in self.run(output_names, dict(input_dict_ort_values), run_options)]
 
     def run_with_ortvaluevector(
@@ -244,14 +244,14 @@ class InferenceSession(Session):
         fetches: list[OrtValue],
         fetch_devices: Sequence[OrtDevice],
     ) -> None:
-        """The same over lists: the outputs of ``fetch_names`` are appended to ``fetches``."""
+        """As :meth:`run`, with lists of values. The outputs of ``fetch_names`` are appended to ``fetches``."""
         if len(feed_names) != len(feeds):
             raise ValueError(f"{len(feed_names)} names of inputs for {len(feeds)} values")
         feed = dict(zip(feed_names, feeds, strict=True))
         fetches.extend(self.run_with_ort_values(fetch_names, feed, run_options))
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
-        """Serves one request of what is bound."""
+        """Serves one request with the bound inputs and outputs."""
         iobinding.run(self, run_options)
 
     def run_async(
@@ -278,11 +278,11 @@ class InferenceSession(Session):
         return IOBinding(self)
 
     def get_profiling_start_time_ns(self) -> int:
-        """When it was made, in nanoseconds."""
+        """When the session was made, in nanoseconds."""
         return self._began
 
     def end_profiling(self) -> str:
-        """Writes the times of the nodes so far, one event a node, for Chrome's trace viewer; the file's name."""
+        """Writes the times of the nodes so far for Chrome's trace viewer, one event a node. Returns the file's name."""
         if self._real is not None:
             return str(self._real.end_profiling())
         events, at = [], 0.0
@@ -309,7 +309,7 @@ class InferenceSession(Session):
 
 
 def _model(path_or_bytes: Any, external: dict[str, Any] | None) -> Any:
-    """The model, read from its path where its files were handed over."""
+    """The model: read from its path if the options have its other files, otherwise as given."""
     if external is None or not isinstance(path_or_bytes, str | os.PathLike):
         return path_or_bytes
     try:
@@ -319,7 +319,7 @@ def _model(path_or_bytes: Any, external: dict[str, Any] | None) -> Any:
 
 
 def _real_options(real: Any, options: SessionOptions) -> Any:
-    """The real package's options of the same values."""
+    """The real package's options, with the same values."""
     theirs = real.SessionOptions()
     theirs.intra_op_num_threads = options.intra_op_num_threads
     theirs.inter_op_num_threads = options.inter_op_num_threads

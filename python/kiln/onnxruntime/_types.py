@@ -36,7 +36,7 @@ _TYPES: dict[str, tuple[str, int]] = {
 
 
 def element_name(dtype: str | None) -> str:
-    """onnxruntime's name of an element type that numpy names so."""
+    """onnxruntime's name of the element type with that name in numpy."""
     return _TYPES[dtype][0] if dtype in _TYPES else "undefined"
 
 
@@ -45,12 +45,12 @@ def _name_of(dtype: np.dtype[Any]) -> str:
 
 
 def array_type(dtype: np.dtype[Any]) -> str:
-    """What an array of that type is, as in ``tensor(float)``."""
+    """onnxruntime's type of an array of that element type, as in ``tensor(float)``."""
     return f"tensor({element_name(_name_of(dtype))})"
 
 
 def type_of_value(value: Any) -> str:
-    """What a value is, as in ``seq(tensor(float))``."""
+    """onnxruntime's type of a value, as in ``seq(tensor(float))``."""
     if isinstance(value, np.ndarray):
         return array_type(value.dtype)
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Values beside arrays, and bindings of them to the inputs and outputs of a session."""
+"""onnxruntime's classes of values, and bindings of values to the inputs and outputs of a session."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _on_processor(device_type: str) -> None:
 
 
 class OrtDevice:
-    """Where a value lies: the processor's memory.
+    """Where a value lies: always the CPU's memory.
 
     >>> OrtDevice.make("cpu", 0).device_type()
     'cpu'
@@ -45,12 +45,12 @@ class OrtDevice:
         return "cpu"
 
     def device_id(self) -> int:
-        """Its number."""
+        """The device's number."""
         return self._id
 
 
 class OrtValue:
-    """An array, a list of arrays, or nothing. It holds its array; nothing is copied.
+    """An array, a list of arrays, or nothing. It refers to its array without a copy.
 
     >>> import numpy as np
     >>> value = OrtValue.ortvalue_from_numpy(np.zeros((2, 3), np.float32))
@@ -69,7 +69,7 @@ class OrtValue:
 
     @staticmethod
     def ortvalue_from_numpy_with_onnx_type(array: Any, onnx_element_type: int) -> OrtValue:
-        """A value over that array's memory, whose bits are of that type."""
+        """A value over that array's memory, with its bits read as that ONNX type."""
         return OrtValue(np.asarray(array).view(dtype_of_number(onnx_element_type)))
 
     @staticmethod
@@ -83,7 +83,7 @@ class OrtValue:
 
     @staticmethod
     def from_dlpack(data: Any) -> OrtValue:
-        """A value over the memory of what offers ``__dlpack__``."""
+        """A value over the memory of an object with ``__dlpack__``."""
         return OrtValue(np.from_dlpack(data))
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -103,7 +103,7 @@ class OrtValue:
         return list(self.numpy().shape)
 
     def data_type(self) -> str:
-        """What it is, as in ``tensor(float)``."""
+        """The value's type, as in ``tensor(float)``."""
         return type_of_value(self._value)
 
     def element_type(self) -> int:
@@ -123,15 +123,15 @@ class OrtValue:
         return "cpu"
 
     def has_value(self) -> bool:
-        """Whether it is something."""
+        """Whether there is a value."""
         return self._value is not None
 
     def is_tensor(self) -> bool:
-        """Whether it is an array."""
+        """Whether the value is an array."""
         return isinstance(self._value, np.ndarray)
 
     def is_tensor_sequence(self) -> bool:
-        """Whether it is a list of arrays."""
+        """Whether the value is a list of arrays."""
         return isinstance(self._value, list)
 
     def is_sparse_tensor(self) -> bool:
@@ -139,12 +139,12 @@ class OrtValue:
         return False
 
     def update_inplace(self, data: Any) -> None:
-        """Writes that array's elements over its own."""
+        """Overwrites the value's elements with those of the array ``data``."""
         np.copyto(self.numpy(), data, casting="no")
 
 
 class OrtMemoryInfo:
-    """Which memory is meant: the processor's.
+    """A kind of memory: always the CPU's.
 
     >>> info = OrtMemoryInfo("Cpu", OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, OrtMemType.DEFAULT)
     >>> info.name, info.device_id
@@ -165,7 +165,7 @@ class OrtMemoryInfo:
         self.mem_type = mem_type
 
 
-#: The settings of onnxruntime's arena, with what stands for its own choice.
+#: The settings of onnxruntime's arena, with the values that mean its own choice.
 _ARENA = {
     "max_mem": 0,
     "arena_extend_strategy": -1,
@@ -177,9 +177,9 @@ _ARENA = {
 
 
 class OrtArenaCfg:
-    """Settings of onnxruntime's arena, which are kept and mean nothing here: memory is each session's pool.
+    """Settings of onnxruntime's arena. They are kept and have no effect: each session has its own pool of memory.
 
-    Made of a dict of them, or of the first four in order.
+    Made from a dict of settings, or from the first four settings in order.
 
     >>> OrtArenaCfg({"max_mem": 1 << 20}).max_mem
     1048576
@@ -201,13 +201,13 @@ class OrtArenaCfg:
 
 
 class _Indices:
-    """Where the values of a sparse tensor are."""
+    """The positions of a sparse tensor's values."""
 
     def __init__(self, **arrays: Array) -> None:
         self._arrays = arrays
 
     def indices(self) -> Array:
-        """The places, or the coordinates, of the values."""
+        """The positions or coordinates of the values."""
         return self._arrays["indices"]
 
     def inner(self) -> Array:
@@ -220,7 +220,7 @@ class _Indices:
 
 
 class SparseTensor:
-    """A tensor of which only some elements are stored. Models take none; it is a container, as in onnxruntime.
+    """A tensor that stores only some elements. It is a container, as in onnxruntime: no model takes one.
 
     >>> sparse = SparseTensor.sparse_coo_from_numpy([3, 3], np.float32([1, 2]), np.int64([0, 5]), OrtDevice.make())
     >>> sparse.dense_shape(), sparse.as_coo_view().indices()
@@ -237,7 +237,7 @@ class SparseTensor:
     def sparse_coo_from_numpy(
         cls, dense_shape: Sequence[int], values: Any, coo_indices: Any, ort_device: OrtDevice
     ) -> SparseTensor:
-        """Of values at places in the order of rows, or at pairs of coordinates."""
+        """Made from values and their positions: numbers in row-major order, or pairs of coordinates."""
         indices, count = np.asarray(coo_indices, np.int64), len(values)
         if indices.shape not in ((count,), (count, 2), (2 * count,)):
             raise InvalidArgument(f"{count} values have no coordinates in an array of shape {list(indices.shape)}")
@@ -247,7 +247,7 @@ class SparseTensor:
     def sparse_csr_from_numpy(
         cls, dense_shape: Sequence[int], values: Any, inner_indices: Any, outer_indices: Any, ort_device: OrtDevice
     ) -> SparseTensor:
-        """Of the values of each row, and their columns."""
+        """Made from the values of each row and their columns."""
         inner, outer = np.asarray(inner_indices, np.int64), np.asarray(outer_indices, np.int64)
         if inner.shape != (len(values),) or outer.shape != (int(dense_shape[0]) + 1,):
             raise InvalidArgument(f"{len(values)} values in {dense_shape[0]} rows have other numbers of indices")
@@ -267,15 +267,15 @@ class SparseTensor:
         return self._view
 
     def as_coo_view(self) -> _Indices:
-        """The places of the values of one made of places."""
+        """The positions of the values, for a tensor in COO form."""
         return self._view_of("coo")
 
     def as_csrc_view(self) -> _Indices:
-        """The columns and rows of one made of those."""
+        """The columns and rows of the values, for a tensor in CSR form."""
         return self._view_of("csr")
 
     def data_type(self) -> str:
-        """What it is, as in ``sparse_tensor(float)``."""
+        """The tensor's type, as in ``sparse_tensor(float)``."""
         return f"sparse_{type_of_value(self._values)}"
 
     def device_name(self) -> str:
@@ -286,9 +286,9 @@ class SparseTensor:
 class IOBinding:
     """Inputs and outputs of requests, by name.
 
-    Inputs are read where they are. An output that is bound to memory is computed there; one that is not stays where it
-    was computed, so that binding it as the next request's input copies nothing. After a request that has failed, what is
-    bound as outputs may hold anything.
+    Inputs are read in place. An output that is bound to memory is computed there. Any other output stays where it was
+    computed, so that binding it as the next request's input copies nothing. After a failed request, the memory of bound
+    outputs may hold anything.
 
     >>> session = ort.InferenceSession(model)
     >>> binding = session.io_binding()
@@ -308,17 +308,17 @@ class IOBinding:
         self._results: list[OrtValue] = []
 
     def bind_cpu_input(self, name: str, arr_on_cpu: Any) -> None:
-        """Gives an input."""
+        """Binds an input."""
         self._bind_input(name, arr_on_cpu)
 
     def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
-        """Gives an input."""
+        """Binds an input."""
         self._bind_input(name, ortvalue._value)
 
     def bind_input(
         self, name: str, device_type: str, device_id: int, element_type: Any, shape: Sequence[int], buffer_ptr: int
     ) -> None:
-        """Gives an input that lies at that address, and stays there until the request has run."""
+        """Binds an input at that address. It must stay there until the request has run."""
         _on_processor(device_type)
         self._bind_input(name, _array_at(buffer_ptr, element_type, shape))
 
@@ -331,13 +331,13 @@ class IOBinding:
         shape: Sequence[int] | None = None,
         buffer_ptr: int | None = None,
     ) -> None:
-        """Asks for an output, to be written to that address if one is given."""
+        """Binds an output, to be written to the address ``buffer_ptr`` if that is given."""
         _on_processor(device_type)
         at = None if buffer_ptr is None else _array_at(buffer_ptr, element_type, shape or [])
         self._bind_output(name, at)
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
-        """Asks for an output, to be written into that value."""
+        """Binds an output, to be written into that value."""
         self._bind_output(name, ortvalue.numpy())
 
     def _bind_input(self, name: str, value: Any) -> None:
@@ -351,37 +351,37 @@ class IOBinding:
         self._bound[name] = at
 
     def clear_binding_inputs(self) -> None:
-        """Forgets the inputs."""
+        """Removes the bound inputs."""
         self._inputs.clear()
 
     def clear_binding_outputs(self) -> None:
-        """Forgets the outputs."""
+        """Removes the bound outputs."""
         self._bound.clear()
         self._results = []
 
     def synchronize_inputs(self) -> None:
-        """Nothing is under way."""
+        """Has no effect: there is nothing to wait for."""
 
     def synchronize_outputs(self) -> None:
-        """Nothing is under way."""
+        """Has no effect: there is nothing to wait for."""
 
     def get_outputs(self) -> list[OrtValue]:
         """The outputs of the last request, in the order in which they were bound."""
         return list(self._results)
 
     def copy_outputs_to_cpu(self) -> list[Any]:
-        """The same as arrays, which are where they are."""
+        """The outputs of the last request as arrays, without a copy."""
         return [value._value for value in self._results]
 
     def run(self, session: InferenceSession, run_options: Any) -> None:
-        """Serves one request of what is bound."""
+        """Serves one request with the bound inputs and outputs."""
         names = list(self._bound)
         out = {name: at for name, at in self._bound.items() if at is not None}
         results = session._serve(names, self._inputs, run_options, out) if names else []
         self._results = [OrtValue(result) for result in results]
 
 
-#: onnxruntime's name of what its native half defines.
+#: The name of the class in onnxruntime's native module.
 SessionIOBinding = IOBinding
 
 
