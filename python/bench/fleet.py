@@ -1,11 +1,11 @@
 """What a store of records gives a fleet: `python python/bench/fleet.py`, with the package built with clients.
 
-Starts 1, 2, 4 and 8 workers at once, each a process with an empty folder of records, and prints how long they take until
-the model is loaded, what their first request takes beside a later one, and how many executors they chose: without a
-store, with one redis-server on loopback and, where moto[server] is installed, with one S3. A store is first empty, so
+Starts 1, 2, 4 and 8 workers at once, each a process with an empty folder of records, and prints how long they take
+until the model is loaded, what their first request takes beside a later one, and how many executors they chose: without
+a store, with one redis-server on loopback and, where moto[server] is installed, with one S3. A store is first empty, so
 that all workers find the same records and put them at once, and then full. What goes over the wire is as Redis counts
 it. With Redis two more cases follow: a full store behind a line of 10 Mbit/s and 200 ms, and workers of two kinds, half
-of them without AVX-512.
+without AVX-512.
 
 `--model FILE` and `--input ids=int64` name another model, of one input [texts, length]; `--workers 1,2` other numbers.
 """

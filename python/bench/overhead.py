@@ -1,9 +1,9 @@
 """What a request costs beyond the model: `python python/bench/overhead.py`, with onnxruntime beside it where installed.
 
-First a request of three small inputs: the time of `run`, that of the same request without Python, and what is between
-them, of which 3 us are allowed. Then the requests a second of four threads, on one session and on four, which are to be
-no fewer than onnxruntime's. Times are the least and throughputs the largest of many short rounds, because what else a
-machine does only takes away; `--check`, for release builds, exits 1 where either is not so.
+First a request of three small inputs: the time of `run`, the time of the same request without Python, and the
+difference, which may be at most 3 us. Then the requests a second of four threads, on one session and on four; they
+should be no fewer than onnxruntime's. Times are the least and throughputs the largest of many short rounds, because
+other work on the machine only makes them worse. `--check`, for release builds, exits 1 if either target is missed.
 """
 
 from __future__ import annotations

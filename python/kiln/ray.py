@@ -29,7 +29,7 @@ except ImportError:
 
 __all__ = ["Predictor", "Records", "deployment"]
 
-#: Most bytes of one object of records, as Kiln bounds it too.
+#: Most bytes of one object of records. Kiln has the same bound.
 _MOST_BYTES = 24 << 20
 #: Most bytes of all objects that one store keeps, and most of their number.
 _MOST_BYTES_IN_ALL = 256 << 20
@@ -56,11 +56,11 @@ class _Keeper:
         self._kept: dict[str, tuple[Any, int]] = {}
 
     def get(self, name: str) -> list[Any]:
-        """The object in a list, or an empty list. A reference in a list is handed on and not the object."""
+        """A list with the object, or an empty list. In a list, Ray passes on the reference and not the object."""
         return [self._kept[name][0]] if name in self._kept else []
 
     def put(self, name: str, data: bytes) -> None:
-        """Takes an object in the place of that of the same name."""
+        """Stores an object in place of one with the same name."""
         others = [size for kept, (_, size) in self._kept.items() if kept != name]
         if len(data) > _MOST_BYTES or sum(others) + len(data) > _MOST_BYTES_IN_ALL or len(others) >= _MOST_OBJECTS:
             raise ValueError(f"{name}: {len(data)} bytes beside {sum(others)} of {len(others)} objects are too much")
@@ -70,7 +70,7 @@ class _Keeper:
 class Records:
     """A store of records in Ray's object store, for the option ``remote``.
 
-    All stores of the same ``name`` are one in a cluster, whatever job they are made by. An actor without processors of
+    All stores with the same ``name`` in a cluster are one store, even in different jobs. An actor without processors of
     its own holds the references; an object is copied once to each node that asks for it. The actor lives until
     :meth:`close`, and records that no machine's own file holds end with it.
     """
@@ -89,11 +89,11 @@ class Records:
         return bytes(ray.get(found[0], timeout=_PATIENCE)) if found else None
 
     def put(self, name: str, data: bytes) -> None:
-        """Keeps an object, of at most 24 MiB, in the place of that of the same name. A store has 256 MiB in all."""
+        """Stores an object of at most 24 MiB in place of one with the same name. A store holds at most 256 MiB."""
         ray.get(self._keeper().put.remote(name, data), timeout=_PATIENCE)
 
     def close(self) -> None:
-        """Ends the store for all that share it, and forgets what it holds."""
+        """Ends the store for all that share it, and drops its objects."""
         try:
             ray.kill(ray.get_actor(self._name, namespace=_NAMESPACE))
         except ValueError:
@@ -106,7 +106,7 @@ _loading = threading.Lock()
 
 
 def _session(model: Any, remote: Any, wait: float, options: dict[str, Any]) -> kiln.Session:
-    """The session of that model and these options: one a process, which its first actor loads."""
+    """The session of a model with these options. A process has one, which its first actor loads."""
     if options.get("pool") is not None:
         raise kiln.OptionError("pool: an actor has the threads of its processors; `threads` says another number")
     if isinstance(model, ray.ObjectRef):
@@ -114,7 +114,7 @@ def _session(model: Any, remote: Any, wait: float, options: dict[str, Any]) -> k
     if options.get("threads") is None:
         options = {**options, "threads": _threads()}
     what = os.fspath(model) if isinstance(model, str | os.PathLike) else model
-    # What is equal in bytes is equal; what is not is loaded once more.
+    # Arguments with the same pickled bytes share a session; all others have a session of their own.
     said = ray.cloudpickle.dumps((what, remote, sorted(options.items())))
     key = hashlib.blake2b(said, digest_size=32).hexdigest()
     with _loading:
@@ -126,7 +126,7 @@ def _session(model: Any, remote: Any, wait: float, options: dict[str, Any]) -> k
 
 
 def _load(model: Any, remote: Any, wait: float, options: dict[str, Any]) -> kiln.Session:
-    """A session that has heard its store, which is waited for `wait` seconds at most."""
+    """A session with the records of its store, after waiting for them for at most `wait` seconds."""
     mode = options.get("cache_mode") or os.environ.get("KILN_CACHE_MODE")
     if remote is False or mode in ("off", "memory"):
         return kiln.Session(model, **options)
@@ -134,7 +134,7 @@ def _load(model: Any, remote: Any, wait: float, options: dict[str, Any]) -> kiln
     session = kiln.Session(model, remote=store, **options)
     if not _heard_late(session, wait) or mode == "read":
         return session
-    # Plans and executors that the records know are made while a session loads, and the file has the records now.
+    # A session makes the plans and executors of its records while it loads, and the file has the records now.
     session.save_records()
     session.close()
     return kiln.Session(model, remote=store, **options)
@@ -157,7 +157,7 @@ def _heard_late(session: kiln.Session, wait: float) -> bool:
 
 
 def _column(values: Sequence[Any]) -> NDArray[Any]:
-    """Values of rows as a column: an array where all have one shape, and else one of objects."""
+    """The values of rows as a column: an array if all have the same shape, otherwise an array of objects."""
     arrays = [value for value in values if isinstance(value, np.ndarray)]
     if values and len(arrays) == len(values) and len({(array.shape, array.dtype) for array in arrays}) == 1:
         return np.stack(arrays)
@@ -171,16 +171,16 @@ class Predictor:
     """A callable class for ``Dataset.map_batches``: columns of a batch are the model's inputs, outputs become columns.
 
     ``model`` is a path that every node has, the bytes of a model, or a reference to bytes (``ray.put``), which are not
-    copied into each actor's arguments. Its session has as many threads as the actor has processors, and is one for all
-    actors of a process. ``columns`` has the columns of inputs that are not named as them; ``outputs`` are the outputs
-    that are wanted, all for None; ``keep`` are columns that are passed on.
+    copied into each actor's arguments. The session has as many threads as the actor has processors, and the actors of a
+    process share it. ``columns`` maps inputs to columns with other names. ``outputs`` are the wanted outputs, or None
+    for all. ``keep`` are columns that are passed on.
 
-    Each row is a request: its values lack the model's first axis, which has one row then, and may be of any length, which
-    pads nothing. The rows of a batch run side by side, and each has the bits that it has alone. With ``stacked`` a batch
-    is one request, of columns whose rows have one shape.
+    Each row is a request. Its values lack the model's first axis, which then has size 1, and may have any length;
+    nothing is padded. The rows of a batch run side by side, and each result has the bits that it has alone. With
+    ``stacked``, a batch is one request, and all rows of a column have the same shape.
 
     Records are shared through ``remote``: the option of :class:`kiln.Session`, None for :class:`Records`, or False for
-    none. ``wait`` are the seconds that loading waits for the store. All other options are the session's.
+    none. ``wait`` is the most seconds that loading waits for the store. All other options are the session's.
 
     ``dataset.map_batches(kiln.ray.Predictor, fn_constructor_kwargs={"model": "model.onnx"}, batch_size=256, num_cpus=1,
     compute=ray.data.ActorPoolStrategy(size=2))``
@@ -217,7 +217,7 @@ class Predictor:
 
     @property
     def session(self) -> kiln.Session:
-        """The session that this process has of the model."""
+        """This process's session of the model."""
         return self._session
 
     def __call__(self, batch: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -270,7 +270,7 @@ class Predictor:
 
 
 class _Replica:
-    """A replica of a deployment. It takes requests when its constructor has returned, warm."""
+    """A replica of a deployment. It takes requests after its constructor has returned, and is then warm."""
 
     def __init__(
         self,
@@ -291,7 +291,7 @@ class _Replica:
         self._session.warm(self._warm)
 
     async def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The outputs of a request by their names. A caller that goes away has it called off."""
+        """The outputs of a request by name. If the caller goes away, the request is cancelled."""
         if not isinstance(inputs, Mapping):
             kind = type(inputs).__name__
             raise kiln.InputError(f"a request is a dict of arrays by the names of inputs, and no {kind}")
@@ -312,7 +312,7 @@ class _Replica:
         return dict(zip(self._names, served, strict=True))
 
     async def check_health(self) -> None:
-        """Serves a request of zeros of the first shapes that the replica was warmed with; Ray Serve asks for it."""
+        """Serves a request of zeros with the first shapes that the replica was warmed with. Ray Serve calls it."""
         await asyncio.to_thread(self._session.warm, self._warm[:1])
 
     async def stats(self) -> dict[str, dict[str, int]]:
@@ -320,7 +320,7 @@ class _Replica:
         return self._session.stats()
 
     async def publish(self) -> None:
-        """Puts what was chosen into the store of records now."""
+        """Puts the records of the choices so far into the store now."""
         await asyncio.to_thread(self._session.publish)
 
 
@@ -339,14 +339,15 @@ def deployment(
     """An application of Ray Serve that answers dicts of arrays: ``serve.run(kiln.ray.deployment("model.onnx"),
     route_prefix=None)`` is a handle, whose ``remote({"x": array}).result()`` is a dict of the outputs.
 
-    A replica takes requests when it is warm: it has asked the store of records, has made the executors and plans that
-    the records know, and has served a request of zeros for each mapping of inputs to shapes in ``warm``; one of the
-    first is its check of health from then on. It has ``num_cpus`` threads and runs one request at a time. ``time_limit``,
-    in seconds, is a request's with its waiting in the replica; a caller that goes away has its request called off.
+    A replica takes requests once it is warm: it has read the store of records, made the executors and plans of the
+    records, and served a request of zeros for each mapping of inputs to shapes in ``warm``. A request of the first
+    mapping is its health check from then on. It has ``num_cpus`` threads and runs one request at a time.
+    ``time_limit``, in seconds, includes the time that a request waits in the replica. If a caller goes away, its
+    request is cancelled.
 
-    ``serve`` has options of ``ray.serve.deployment``: ``num_replicas``, ``autoscaling_config`` and so on. Unless they
-    say otherwise, a replica has 8 requests in hand, and 64 wait at each handle before others are refused. ``model``,
-    ``outputs``, ``remote``, ``wait`` and all other options are those of :class:`Predictor`.
+    ``serve`` has options of ``ray.serve.deployment``: ``num_replicas``, ``autoscaling_config`` and so on. By default, a
+    replica holds 8 requests, and 64 wait at each handle before others are refused. ``model``, ``outputs``, ``remote``,
+    ``wait`` and all other options are those of :class:`Predictor`.
     """
     from ray import serve as ray_serve
 

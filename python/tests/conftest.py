@@ -199,8 +199,9 @@ def translator(folder: str | Path) -> Path:
 
 
 def shared_cache(flag: int, fails: bool = False) -> bytes:
-    """The layer of a language model over a cache that past and present may be one buffer of, with or without
-    `past_present_share_buffer`. A node behind the cache may fail in every request."""
+    """The layer of a language model whose past and present cache may be one buffer, with or without
+    `past_present_share_buffer`. A node after the cache may fail in every request.
+    """
     generator = np.random.default_rng(5)
     weights = {
         name: generator.standard_normal(shape, np.float32) * np.float32(0.3)

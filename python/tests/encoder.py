@@ -12,7 +12,7 @@ WORDS = 1000
 
 
 def encoder(layers: int = 1, hidden: int = 64, heads: int = 4) -> bytes:
-    """Takes `ids` [texts, length], gives `states` [texts, length, hidden] and their mean `embedding` [texts, hidden]."""
+    """From `ids` [texts, length]: `states` [texts, length, hidden] and their mean `embedding` [texts, hidden]."""
     generator = np.random.default_rng(11)
     constants: dict[str, Any] = {
         "heads": np.array([0, 0, heads, hidden // heads]),

@@ -96,7 +96,7 @@ def module_page(module: ModuleType, sources: list[Path]) -> Iterator[str]:
     missing = set(module.__all__) - set(names) - {"__version__", "SessionIOBinding"}
     assert not missing, missing
     for node in known.values():
-        # What a class has of a private one is its own for whoever reads.
+        # The page shows members of a private base class as the class's own.
         for base in node.bases if isinstance(node, ast.ClassDef) else []:
             if isinstance(base, ast.Name) and base.id.startswith("_") and isinstance(known.get(base.id), ast.ClassDef):
                 node.body[:0] = known[base.id].body

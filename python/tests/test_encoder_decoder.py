@@ -1,4 +1,4 @@
-"""Encoders and decoders: what is read once, and texts that are said about it."""
+"""Encoders and decoders: an encoder's result, and texts that are decoded from it."""
 
 from __future__ import annotations
 

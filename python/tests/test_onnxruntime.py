@@ -1,4 +1,4 @@
-"""The names of onnxruntime: programs that are written for it run unmodified, and what differs is said."""
+"""The names of onnxruntime: programs that are written for it run unmodified, and differences are reported."""
 
 from __future__ import annotations
 

@@ -196,12 +196,12 @@ def test_a_request_that_fails_lets_the_array_go(relu: kiln.Session) -> None:
     y.resize((1, 3))  # Refused by numpy while anything refers to the array.
 
 
-#: Sequences of a cache that is larger than what attention computes with.
+#: Sequences of a cache that is larger than the memory that attention computes with.
 SEQUENCES = 64
 
 
 def bound_step(binding: Any, length: int, tokens: list[int]) -> None:
-    """Binds one step of a language model, of the same tokens for every sequence, behind so many positions."""
+    """Binds one step of a language model, with the same tokens for every sequence, after `length` positions."""
     new = len(tokens)
     binding.bind_cpu_input("input_ids", np.array([tokens] * SEQUENCES, np.int64))
     binding.bind_cpu_input("seqlens", np.array([length + new - 1] * SEQUENCES, np.int32))

@@ -1,7 +1,7 @@
-"""Batches and deployments on Ray: workers with the threads of their processors, warm from what the first has found.
+"""Batches and deployments on Ray: workers with the threads of their processors, warm from the first worker's records.
 
-Where Ray is not installed each test is skipped, and so are those through a server that is not installed or for which the
-package has no client.
+All tests are skipped if Ray is not installed. Tests through a server are skipped if it is not installed, or if the
+package has no client for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from onnx import helper
 
 import kiln
 
-# Read when Ray is imported. A token of these tests' own: Ray would write one into the home folder.
+# Ray reads it at import. Without a token of the tests' own, Ray would write one into the home folder.
 os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
 
 try:

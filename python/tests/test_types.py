@@ -1,4 +1,4 @@
-"""The annotations are what the package is, and every public name says what it is."""
+"""The annotations match the package, and every public name is documented."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_annotations_hold(command: list[str], tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     configuration = ["--config-file" if command[0] == "mypy" else "--mypy-config-file", str(PACKAGE / "pyproject.toml")]
     if command[0] != "mypy" and importlib.util.find_spec("ray") is None:
-        # It says what to install, and cannot be held against its annotations.
+        # Importing the module is an error that says what to install, so its annotations cannot be checked.
         allowed = tmp_path / "allowed"
         allowed.write_text("kiln.ray\n")
         configuration += ["--allowlist", str(allowed)]
@@ -71,7 +71,7 @@ for module in (kiln, ort):
     for name in module.__all__:
         if name not in ("__version__", "install"):
             texts += named(f"{module.__name__}.{name}", getattr(module, name))
-# The last, because from then on the real one cannot be had.
+# The last one, because the real package cannot be imported afterwards.
 texts += named("kiln.onnxruntime.install", ort.install)
 translator("translator")
 runner, parser = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS), doctest.DocTestParser()
@@ -80,7 +80,7 @@ for name, text in texts:
     names = {"kiln": kiln, "np": np, "onnx": onnx, "ort": ort, **vars(ort), "model": unary("Relu")}
     names["language_model"], names["translator"] = language_model(), "translator"
     test = parser.get_doctest(text or "", names, name, None, None)
-    # Methods after onnxruntime's are told by their class.
+    # The class's text explains methods that onnxruntime has too.
     method = name.count(".") > (2 if name.startswith("kiln.onnxruntime.") else 1)
     told = ("kiln.Session.", "kiln.Decoder", "kiln.Encode", "kiln.Generator.", "kiln.Batch.")
     if not test.examples and (not method or name.startswith(told)):
