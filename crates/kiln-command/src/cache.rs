@@ -24,31 +24,31 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Files, fingerprints, and how many records of each family
+    /// Shows files, fingerprints, and the number of records of each family
     Stats {
         /// Folder of records, as given to --cache-dir, or one record file
         place: PathBuf,
     },
-    /// Every record, with the choice that it keeps
+    /// Lists every record with its choice
     List {
         /// Folder of records, as given to --cache-dir, or one record file
         place: PathBuf,
     },
-    /// Everything about one record
+    /// Shows everything about one record
     Show {
         /// Folder of records, as given to --cache-dir, or one record file
         place: PathBuf,
         /// The record's id, or its first digits, as `kiln cache list` prints it
         id: String,
     },
-    /// Checks every file and record, keys and choices; exit code 1 where something is damaged or would be refused
+    /// Checks every file and record, with keys and choices; exit code 1 if anything is damaged or would be refused
     Verify {
         /// Folder of records, as given to --cache-dir, or one record file
         place: PathBuf,
     },
-    /// Adds the records of files to one; of two for one key the better proven stays
+    /// Adds the records of files to one file; of two records for one key, the better proven one stays
     Merge {
-        /// The file to add to; made if it is not there
+        /// The file to add to; created if it does not exist
         into: PathBuf,
         /// The files whose records are added, for the same machine and build
         #[arg(required = true)]
@@ -66,21 +66,22 @@ enum Action {
     Import {
         /// The JSON file, as `kiln cache export` writes it
         json: PathBuf,
-        /// The record file, or a folder in which the file is named by the fingerprint
+        /// The record file, or a folder, in which the file's name is the fingerprint
         into: PathBuf,
     },
-    /// Drops records from a file; without any condition, those that this build cannot use
+    /// Drops the records of a file that meet all given conditions; without a condition, those that this build cannot
+    /// use
     Prune(upkeep::Prune),
     /// Removes all record files of a folder, with their locks and shards, and nothing else
     Clear {
         /// Folder of records, as given to --cache-dir
         folder: PathBuf,
     },
-    /// What one file has and another has not, and where their choices differ
+    /// Shows which records only one of two files has, and where their choices differ
     Diff {
         /// A record file
         old: PathBuf,
-        /// Another
+        /// Another record file
         new: PathBuf,
     },
 }

@@ -25,13 +25,13 @@ use crate::table::Table;
 /// What was typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Folders that hold cases at any depth: a case is a folder with a model.onnx
+    /// Folders with cases at any depth: a case is a folder with a model.onnx
     #[arg(required = true, value_name = "DIR")]
     folders: Vec<PathBuf>,
     /// Run only cases whose name contains this
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
-    /// Print only what did not pass, and the totals
+    /// Print only cases that did not pass, and the totals
     #[arg(long)]
     quiet: bool,
     /// Write {case: "passed" | "passed: ..." | "wrong: ..." | "refused: ..." | "crashed: ..."} to this file
@@ -40,16 +40,16 @@ pub(crate) struct Args {
     /// Write the results by operator, as a table in Markdown, to this file
     #[arg(long, value_name = "FILE")]
     operators: Option<PathBuf>,
-    /// A case that takes longer hangs: it is named, and counts as crashed
+    /// Time limit of a case; a case that takes longer is named and counts as crashed
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     limit: u64,
-    /// Pack each model to a file first, and run what is loaded from it
+    /// Pack each model to a file first, and run the packed model
     #[arg(long)]
     packed: bool,
     /// Run all cases in this process, which is faster: a case that crashes or hangs ends the run
     #[arg(long)]
     in_process: bool,
-    /// Run the case of this folder alone and write what came of it as JSON: how each case gets a process of its own
+    /// Run only the case of this folder and write its result as JSON: how each case gets a process of its own
     #[arg(long, hide = true, value_name = "FOLDER")]
     alone: Option<PathBuf>,
     #[command(flatten)]

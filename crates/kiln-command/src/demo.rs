@@ -21,7 +21,7 @@ pub(crate) struct Args {
     /// Threads that a request may use; 0 for all that this process has
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1024))]
     threads: u16,
-    /// Send the trace once with the records of that folder, and print what happened as JSON
+    /// Send the trace once with the records of that folder, and print the results as JSON
     #[arg(long, hide = true, value_name = "DIR")]
     fresh_process: Option<PathBuf>,
 }

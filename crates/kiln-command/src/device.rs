@@ -24,7 +24,7 @@ pub(crate) struct DeviceArgs {
     /// Most scratch memory of an algorithm, as in 256MiB
     #[arg(long, value_name = "BYTES", help_heading = "Device")]
     workspace: Option<ByteSize>,
-    /// Most memory taken of the device, as in 16GiB
+    /// Most memory to use on the device, as in 16GiB
     #[arg(long, value_name = "BYTES", help_heading = "Device")]
     device_memory: Option<ByteSize>,
 }

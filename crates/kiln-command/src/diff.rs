@@ -33,30 +33,31 @@ use crate::setup::{self, DefaultCacheMode, SessionArgs};
 pub(crate) struct Args {
     /// The ONNX file
     model: PathBuf,
-    /// What the values are held against: `reference` (plain Rust, no passes), `portable` (plain Rust, the same passes),
-    /// `without-passes` (the same kernels, no passes), a folder that `kiln run --dump` wrote, or FILE.npz of values by name
+    /// What the values are compared with: `reference` (plain Rust, no passes), `portable` (plain Rust, the same
+    /// passes), `without-passes` (the same kernels, no passes), a folder that `kiln run --dump` wrote, or FILE.npz with
+    /// values by name
     #[arg(long, value_name = "WHAT", default_value = "reference")]
     against: Against,
     #[command(flatten)]
     selection: SelectionArgs,
-    /// Values of an input: FILE or NAME=FILE, as .npy, .npz (by array name) or .pb; inputs without a file are made up
+    /// Values of an input: FILE or NAME=FILE, as .npy, .npz (by array name) or .pb; inputs without a file are generated
     #[arg(long = "input", value_name = "[NAME=]FILE", help_heading = "Inputs")]
     inputs: Vec<InputFile>,
     #[command(flatten)]
     feed: FeedArgs,
-    /// How far an element may be off, relative to itself
+    /// Largest error of an element, relative to the element
     #[arg(long, value_name = "SHARE", default_value_t = Tolerance::default().rtol, help_heading = "Tolerance")]
     rtol: f64,
-    /// How far an element may be off in any case
+    /// Largest error of an element that is always allowed
     #[arg(long, value_name = "SIZE", default_value_t = Tolerance::default().atol, help_heading = "Tolerance")]
     atol: f64,
-    /// How far an element may be off, relative to the largest one of its tensor: sums are rounded by their terms
+    /// Largest error of an element, relative to the largest element of its tensor: sums are rounded by their terms
     #[arg(long, value_name = "SHARE", default_value_t = 1e-5, help_heading = "Tolerance")]
     scale: f64,
-    /// How far an integer may be off
+    /// Largest error of an integer
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Tolerance")]
     units: u64,
-    /// Serve the request so many times: the second is served by the plan that the first one made
+    /// How many times the request is served: the second time uses the plan that the first one made
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     requests: u32,
     /// Print one JSON object instead of text

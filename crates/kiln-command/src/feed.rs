@@ -19,13 +19,14 @@ use crate::values::{Fill, Recipe};
 /// Flags of every command that feeds a model.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct FeedArgs {
-    /// Shape of an input whose values are made up: 'x[1,3,224,224]', 'x:1x3x224x224'; '?' leaves a dimension open, the name may be left out where there is one input
+    /// Shape of an input whose values are generated: 'x[1,3,224,224]' or 'x:1x3x224x224'; '?' leaves a dimension open,
+    /// and the name may be left out if there is one input
     #[arg(long = "shape", visible_alias = "shapes", value_name = "SHAPE", help_heading = "Inputs")]
     pub(crate) shapes: Vec<ShapeArg>,
     /// Size of a dimension that the model names: 'batch=4'
     #[arg(long = "dim", value_name = "NAME=SIZE", help_heading = "Inputs")]
     pub(crate) dims: Vec<DimSize>,
-    /// Seed of made-up values
+    /// Seed of generated values
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Inputs")]
     pub(crate) seed: u64,
 }

@@ -36,36 +36,36 @@ const TOKENS: &str = "input_ids";
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The folder: genai_config.json, the ONNX file that it names, and tokenizer.json; or config.json,
-    /// encoder_model.onnx, the files of its decoder, and tokenizer.json
+    /// encoder_model.onnx, the decoder's files, and tokenizer.json
     model: PathBuf,
     /// The text that the model continues, or that its encoder reads
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true, required_unless_present = "inputs")]
     prompt: Option<String>,
-    /// What an encoder reads instead of a text: features of a sound, as .npy, .npz (by array name) or .pb; may be given
-    /// several times
+    /// Features of a sound, which an encoder reads instead of a text, as .npy, .npz (by array name) or .pb; may be
+    /// given several times
     #[arg(long = "input", value_name = "[NAME=]FILE")]
     inputs: Vec<InputFile>,
-    /// What the text of a decoder beside an encoder begins with, behind the model's first token; instead of what the
-    /// folder says
+    /// With an encoder: how the decoder's text begins, after the model's first token; replaces the folder's setting
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     decoder_prompt: Option<String>,
     /// Most tokens to generate; the text also ends with the model's context
     #[arg(long, value_name = "N", default_value_t = 256)]
     max_tokens: usize,
-    /// End before this text; may be given several times
+    /// End the output before this text; may be given several times
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     stop: Vec<String>,
-    /// Take the prompt for a message of a user, by the folder's chat template
+    /// Treat the prompt as a user's message, and apply the folder's chat template
     #[arg(long)]
     chat: bool,
     /// Which outputs of a plain export are which inputs of the next step, as "cache_out.* -> cache_in.*"; may be given
     /// several times
     #[arg(long, value_name = "OUTPUT -> INPUT")]
     alias: Vec<String>,
-    /// Propose up to N tokens from where the text's last tokens stood before, and have the model read them in one step
+    /// Propose up to N tokens that followed the text's last tokens when these occurred before; the model reads them in
+    /// one step
     #[arg(long, value_name = "N")]
     lookup: Option<usize>,
-    /// For --lookup: how many last tokens have to have stood in the text before
+    /// For --lookup: how many last tokens must have occurred before
     #[arg(long, value_name = "N", default_value_t = 2, requires = "lookup")]
     lookup_ngram: usize,
     #[command(flatten)]
@@ -78,22 +78,22 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Choosing tokens")]
 struct ChoiceArgs {
-    /// Always take the likeliest token, which is the default where neither a flag below nor the folder says otherwise
+    /// Always take the likeliest token; this is the default unless a flag below or the folder says otherwise
     #[arg(long, conflicts_with_all = ["temperature", "top_k", "top_p", "min_p", "seed"])]
     greedy: bool,
-    /// Draw tokens by their probabilities after dividing logits by this; 0 is --greedy
+    /// Draw tokens by their probabilities after dividing the logits by T; 0 is --greedy
     #[arg(long, value_name = "T")]
     temperature: Option<f32>,
-    /// Draw from so many of the likeliest tokens; 0 is from all
+    /// Draw from the K likeliest tokens; 0 is from all
     #[arg(long, value_name = "K")]
     top_k: Option<usize>,
-    /// Draw from the likeliest tokens that have this part of the probability
+    /// Draw from the likeliest tokens that together have probability P
     #[arg(long, value_name = "P")]
     top_p: Option<f32>,
-    /// Draw from tokens that have at least this part of the likeliest one's probability
+    /// Draw from tokens that have at least P times the likeliest token's probability
     #[arg(long, value_name = "P")]
     min_p: Option<f32>,
-    /// Divide the positive logits of tokens that the text has by this, and multiply the others
+    /// For tokens that are in the text, divide positive logits by R and multiply the others by R
     #[arg(long, value_name = "R")]
     repetition_penalty: Option<f32>,
     /// The same seed draws the same text [default: 0]

@@ -77,39 +77,39 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Shows the main job on a small network: changing shapes, cold, again, and in a fresh process
+    /// Shows what Kiln does on a small network: changing shapes cold, again, and in a fresh process
     #[command(after_help = CONTRACT)]
     Demo(demo::Args),
-    /// Runs a model once, on given or random inputs
+    /// Runs a model once, on given or generated inputs
     #[command(after_help = CONTRACT)]
     Run(run::Args),
-    /// Has a language model continue a text, from a folder as onnxruntime-genai's builder writes it
+    /// Continues a text with a language model, or runs an encoder and a decoder on it
     #[cfg(feature = "generate")]
     #[command(after_help = CONTRACT)]
     Generate(generate::Args),
-    /// Answers requests of the Open Inference Protocol by REST, as clients of Triton and KServe send them
+    /// Serves models by the Open Inference Protocol, over REST and gRPC, for clients of Triton and KServe
     #[cfg(feature = "serve")]
     #[command(after_help = CONTRACT)]
     Serve(serve::Args),
     /// Measures a model over requests of changing shapes
     #[command(after_help = CONTRACT)]
     Bench(bench::Args),
-    /// Makes an HTML page of what `bench --json` measured
+    /// Makes an HTML page of the measurements of `bench --json`
     #[command(after_help = CONTRACT)]
     Report(report::Args),
-    /// Measures where kernels leave a choice, and keeps the fastest as records
+    /// Measures the candidates where there is a choice of kernels, and keeps the fastest as records
     #[command(after_help = CONTRACT)]
     Tune(tune::Args),
     /// Fills the records with a model's choices ahead of time, without measuring
     #[command(after_help = CONTRACT)]
     Warm(warm::Args),
-    /// Writes a model with its graph after fusion and its weights as kernels read them, to be mapped by every process
+    /// Writes a packed model: the graph after fusion and the weights as kernels read them, in a file that processes map
     #[command(after_help = CONTRACT)]
     Pack(pack::Args),
     /// Runs ONNX test cases and compares outputs with the expected ones
     #[command(after_help = CONTRACT)]
     Check(check::Args),
-    /// Runs a request through two configurations and names the first node whose result departs
+    /// Runs a request in two configurations and names the first node whose result differs
     #[command(after_help = CONTRACT)]
     Diff(diff::Args),
     /// Shows a model's graph after fusion, with layouts, kernels and keys
@@ -118,10 +118,10 @@ enum Command {
     /// Shows, checks, merges, exports and cleans up records
     #[command(after_help = CONTRACT)]
     Cache(cache::Args),
-    /// Shows the GPUs and the libraries for them that were found, and why something is not used
+    /// Shows the GPUs and their libraries, and why one of these is not used
     #[command(after_help = CONTRACT)]
     Devices(devices::Args),
-    /// Shows what this machine multiplies and reads in a second at most, measured once and kept as a record
+    /// Shows the peak rates at which this machine multiplies and reads, measured once and kept as a record
     #[command(after_help = CONTRACT)]
     Machine(machine::Args),
     /// Lists the environment variables that Kiln reads

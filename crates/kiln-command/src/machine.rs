@@ -18,16 +18,16 @@ use crate::table::{Table, bytes};
 /// What was typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Threads beside one; 0 for all that this process has
+    /// Threads to measure besides one thread; 0 for all of this process
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1024))]
     threads: u16,
-    /// Folder of the records that keep what was measured
+    /// Folder of the records that keep the measurements
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
-    /// Measure even if records know
+    /// Measure even if there are records
     #[arg(long)]
     fresh: bool,
-    /// Write all of it as JSON to this file
+    /// Write all figures as JSON to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

@@ -16,12 +16,12 @@ use crate::setup::{self, DefaultCacheMode, SessionArgs};
 pub(crate) struct Args {
     /// The ONNX file, or a folder that `kiln generate` takes
     model: PathBuf,
-    /// The packed model, which takes the place of the ONNX file in every command; of an encoder and a decoder, the folder
-    /// of their three packed models
+    /// The packed model to write, which every command takes in place of the ONNX file; for an encoder and a decoder,
+    /// the folder of their three packed models
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Refer to the model's files for weights that nodes read as these have them, in place of a copy; they must be below
-    /// the folder of the packed model
+    /// Do not copy weights that nodes read in the layout of the model's files; these files must be below the folder of
+    /// the packed model and must stay there
     #[arg(long)]
     weightless: bool,
     #[command(flatten)]

@@ -26,7 +26,7 @@ use crate::tuning;
 pub(crate) struct Args {
     /// The ONNX file
     model: PathBuf,
-    /// Values of an input: FILE or NAME=FILE, as .npy, .npz (by array name) or .pb; inputs without a file are made up
+    /// Values of an input: FILE or NAME=FILE, as .npy, .npz (by array name) or .pb; inputs without a file are generated
     #[arg(long = "input", value_name = "[NAME=]FILE", help_heading = "Inputs")]
     inputs: Vec<InputFile>,
     #[command(flatten)]
@@ -34,8 +34,8 @@ pub(crate) struct Args {
     /// Folder to write each output to, as NAME.npy; sequences as NAME.npz, maps as NAME.json
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
-    /// Folder to write values from inside the model to, a .npy each, with an index.json; without --node and --all-values
-    /// those that are computed after the passes anyway
+    /// Folder to write inner values of the model to, one .npy each, with an index.json; without --node and
+    /// --all-values, the values that are still computed after the passes
     #[arg(long, value_name = "DIR", help_heading = "Values")]
     dump: Option<PathBuf>,
     #[command(flatten)]

@@ -12,10 +12,10 @@ use crate::failure::{Failure, Outcome};
 /// Flags of the commands that look at values inside a model.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct SelectionArgs {
-    /// A node of the model, by its name or by a value that it makes; may be given several times
+    /// A node of the model, by its name or by one of its outputs; may be given several times
     #[arg(long = "node", value_name = "NAME", help_heading = "Values")]
     pub(crate) nodes: Vec<String>,
-    /// Every value of the model, also those that passes would fuse away and that are then computed on their own
+    /// Every value of the model; values that passes would fuse away are then computed separately
     #[arg(long, conflicts_with = "nodes", help_heading = "Values")]
     pub(crate) all_values: bool,
 }

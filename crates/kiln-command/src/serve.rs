@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// A model and its file or folder; may be given several times
     #[arg(long = "model", value_name = "NAME=PATH", help_heading = "Server")]
     models: Vec<NamedModel>,
-    /// The name or address to listen at
+    /// The host name or address to listen on
     #[arg(long, default_value = "127.0.0.1", help_heading = "Server")]
     host: String,
     /// The port of REST; 0 picks one, which is printed
@@ -46,20 +46,20 @@ pub(crate) struct Args {
     /// The port of gRPC; 0 picks one, which is printed
     #[arg(long, value_name = "PORT", default_value_t = 8001, help_heading = "Server")]
     grpc_port: u16,
-    /// Serves REST alone
+    /// Serve only REST
     #[arg(long, conflicts_with = "grpc_port", help_heading = "Server")]
     no_grpc: bool,
-    /// Requests that may wait beside those that run, of which there are as many as threads; one more is refused
+    /// Most requests that wait, besides one running request a thread; further requests are refused
     #[arg(long, value_name = "N", default_value_t = 128, help_heading = "Server")]
     queue: u16,
-    /// How long a thread waits for other short requests to compute with one, from its arrival, in microseconds; never
-    /// while another thread is idle
+    /// How long a thread waits for other short requests to join a request, in microseconds from its arrival; it never
+    /// waits while another thread is idle
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Server")]
     batch_window_us: u32,
     /// Most bytes of a request's body
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, help_heading = "Server")]
     max_body: u32,
-    /// Texts that a language model continues at a time; at most --queue others wait
+    /// Texts that a language model continues at the same time; at most --queue others wait
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
     #[arg(help_heading = "Server")]
     texts: u16,
@@ -67,13 +67,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(2..))]
     #[arg(help_heading = "Server")]
     context: u32,
-    /// How long requests in hand are waited for after SIGTERM, in milliseconds
+    /// How long the server waits for its requests after SIGTERM, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 20_000, help_heading = "Server")]
     drain_limit: u64,
-    /// Writes a line of JSON to standard error for each request that has ended, and for what happens to the server
+    /// Write a line of JSON to standard error for each request that has ended, and for events of the server
     #[arg(long, help_heading = "Server")]
     log_json: bool,
-    /// Sends a span for each request to this collector of OpenTelemetry, by OTLP over gRPC: http://localhost:4317
+    /// Send a span for each request to this OpenTelemetry collector, by OTLP over gRPC: http://localhost:4317
     #[cfg(feature = "traces")]
     #[arg(long, value_name = "URL", help_heading = "Server")]
     traces: Option<String>,

@@ -23,40 +23,39 @@ pub(crate) struct SessionArgs {
     /// Threads that a request may use; 0 for all that this process has
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1024), help_heading = "Session")]
     threads: u16,
-    /// Folder of the records that carry choices from process to process
+    /// Folder of the records, which carry choices from one process to the next
     #[arg(long, value_name = "DIR", help_heading = "Session")]
     cache_dir: Option<PathBuf>,
-    /// What is kept: nothing, executors of this process, records read, records read and written
+    /// What is kept: nothing (off), executors in this process (memory), or also records, which are only read (read) or
+    /// read and written (read-write)
     #[arg(long, value_name = "MODE", help_heading = "Session")]
     cache_mode: Option<Mode>,
-    /// A store that many machines share, behind that folder: redis://HOST[:PORT][/PREFIX], rediss://, or
-    /// s3://BUCKET[/PREFIX][?endpoint=URL&region=NAME]; credentials come from the environment
+    /// A store of records that many machines share, in addition to that folder: redis://HOST[:PORT][/PREFIX],
+    /// rediss://, or s3://BUCKET[/PREFIX][?endpoint=URL&region=NAME]; credentials come from the environment
     #[arg(long, value_name = "URL", help_heading = "Session")]
     remote_cache: Option<String>,
-    /// Take from the shared store and never write there
+    /// Read from the shared store and never write to it
     #[arg(long, requires = "remote_cache", help_heading = "Session")]
     remote_read_only: bool,
-    /// A record file of the model's own, named by its structure, instead of the one that all models share
+    /// Use a record file for this model alone, named by its structure, instead of the file that all models share
     #[arg(long, help_heading = "Session")]
     cache_per_model: bool,
-    /// Fail where no record says how to build an executor, instead of choosing: for deployments that must not tune
+    /// Fail if an executor has no record, instead of choosing how to build it: for deployments that must not tune
     #[arg(long, help_heading = "Session")]
     error_on_cache_miss: bool,
-    /// Neither remember the shapes of requests nor have those that are remembered planned, and one run on zeros, at load
+    /// Do not record the shapes of requests; at load, do not plan recorded shapes or run one of them on zeros
     #[arg(long, help_heading = "Session")]
     no_rehearsal: bool,
-    /// How far rounding may go: sums of products only, also transforms as exact as those, or also slightly worse ones; or
-    /// these with the same bits for a row alone and in any batch
+    /// How much kernels may round
     #[arg(long, value_name = "POLICY", help_heading = "Session")]
     numerics: Option<Policy>,
-    /// What weights of matrix products are kept in: f32 as they are; or bf16, int8 or int4, which are smaller, faster and
-    /// less exact
+    /// The type of the weights of matrix products; bf16, int8 and int4 are smaller, faster and less exact than f32
     #[arg(long, value_name = "TYPE", help_heading = "Session")]
     precision: Option<Weights>,
-    /// What is measured where kernels leave a choice, while no request runs: nothing, a few candidates, or many
+    /// How many candidates are measured where there is a choice of kernels, while no request runs
     #[arg(long, value_name = "EFFORT", help_heading = "Session")]
     tune: Option<Effort>,
-    /// Whether packed models are made of ONNX files behind their load, beside the records, and loaded in their place
+    /// Whether a loaded ONNX file is also written as a packed model beside the records, for later loads
     #[arg(long, value_name = "WHEN", help_heading = "Session")]
     pack: Option<Packing>,
     /// When the data of a packed model is compared with its digests
@@ -65,11 +64,11 @@ pub(crate) struct SessionArgs {
     /// Most bytes of packed models that are kept beside the records
     #[arg(long, value_name = "BYTES", help_heading = "Session")]
     pack_bytes: Option<u64>,
-    /// Most memory that the process may hold for models and requests, as in 512MiB: executors, plans, packed weights that are
-    /// not mapped, tensors and records
+    /// Most memory of the process for models and requests, as in 512MiB: executors, plans, packed weights that are not
+    /// mapped, tensors and records
     #[arg(long, value_name = "BYTES", help_heading = "Session")]
     process_bytes: Option<ByteSize>,
-    /// Most time of a request, in milliseconds; one that takes longer fails before its next node
+    /// Most time of a request, in milliseconds; a longer request fails before its next node
     #[arg(long, value_name = "MS", help_heading = "Session")]
     time_limit: Option<u64>,
     /// Most time of loading a model, in milliseconds
@@ -77,8 +76,7 @@ pub(crate) struct SessionArgs {
     load_time_limit: Option<u64>,
     #[command(flatten)]
     device: DeviceArgs,
-    /// Leave out that rewriting of the graph; may be given several times (`kiln inspect` shows the names),
-    /// or `all`
+    /// Leave out this graph pass, or `all` passes; may be given several times (`kiln inspect` shows the names)
     #[arg(long = "without-pass", value_name = "NAME", help_heading = "Session")]
     without_passes: Vec<String>,
 }
@@ -86,11 +84,11 @@ pub(crate) struct SessionArgs {
 /// The tuning policies by their names on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Effort {
-    /// Cost models choose, and records that were measured before count
+    /// Nothing: cost models choose, and existing measured records are used
     Off,
-    /// ... and a few candidates of each key are measured
+    /// A few candidates of each key
     Fast,
-    /// ... and many, with more samples of each
+    /// Many candidates of each key, with more samples of each
     Full,
 }
 
@@ -107,9 +105,9 @@ impl From<Effort> for Tune {
 /// Whether packed models are made and looked for, by the name on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Packing {
-    /// Neither
+    /// Write no packed model and look for none
     Off,
-    /// Both
+    /// Write packed models, and load them
     Auto,
 }
 
@@ -127,7 +125,7 @@ impl From<Packing> for Pack {
 pub(crate) enum Verifying {
     /// At each load
     Each,
-    /// Once after the file has appeared or was changed
+    /// At the first load after the file was written or changed
     Once,
     /// Not at all
     Never,
@@ -148,11 +146,11 @@ impl From<Verifying> for Verify {
 pub(crate) enum Policy {
     /// Sums of products only
     Strict,
-    /// ... and transforms whose error is no larger
+    /// Also transforms whose error is no larger
     Precise,
-    /// ... and transforms that lose one to two bits more
+    /// Also transforms that lose one to two bits more
     Default,
-    /// ... and a row has the same bits alone and in any batch
+    /// As default, and a row has the same bits alone and in any batch
     Invariant,
 }
 
@@ -194,13 +192,13 @@ impl From<Weights> for Precision {
 /// The cache modes by their names on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {
-    /// Build everything for every request whose shapes change
+    /// Keep nothing: build everything for every request whose shapes change
     Off,
     /// Keep executors in this process
     Memory,
-    /// ... and start from records
+    /// Also load records
     Read,
-    /// ... and save new ones
+    /// Also load records and save new ones
     ReadWrite,
 }
 

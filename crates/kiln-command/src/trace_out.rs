@@ -11,7 +11,7 @@ use crate::failure::{Outcome, WithCode};
 /// What was typed.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct TraceOut {
-    /// Write what was done when to this file, as JSON for chrome://tracing or ui.perfetto.dev; slows requests a little
+    /// Write a time line to this file, as JSON for chrome://tracing or ui.perfetto.dev; slows requests a little
     #[arg(long = "trace-out", value_name = "FILE")]
     file: Option<PathBuf>,
 }

@@ -85,46 +85,52 @@ macro_rules! knobs {
 // generous, because a model of 200 computing nodes at 60 shapes makes 12,000 keys, and an LRU that is one entry too
 // small for a cyclic trace never hits.
 knobs! {
-    /// The highest instruction-set level that kernels are emitted for; what the processor lacks is never used.
+    /// The highest instruction-set level that kernels are emitted for. Instructions that the processor lacks are never
+    /// used.
     max_isa: Isa = "KILN_MAX_ISA", "avx512";
-    /// How far rounding may go: sums of products only, also transforms as exact as those, or also slightly worse ones; or
-    /// these with the same bits for a row alone and in any batch.
+    /// How much kernels may round. strict: sums of products only. precise: also transforms that are as exact as sums.
+    /// default: also slightly less exact transforms. invariant: as default, and a row has the same bits alone and in
+    /// any batch.
     numerics: Numerics = "KILN_NUMERICS", "default";
-    /// What weights of matrix products are kept in: f32 as they are; or bf16, int8 or int4, which are smaller, faster and
-    /// less exact.
+    /// The type of the weights of matrix products: f32, or bf16, int8 or int4, which are smaller, faster and less
+    /// exact.
     precision: Precision = "KILN_PRECISION", "f32";
-    /// Whether kernels are measured in the background where there is a choice: not, a few candidates, or many.
+    /// How many candidates are measured in the background where there is a choice of kernels: none (off), a few (fast)
+    /// or many (full).
     tune: Tune = "KILN_TUNE", "off";
-    /// Whether packed models are made of ONNX files that are loaded, beside the records, and loaded in their place.
+    /// auto: a loaded ONNX file is also written as a packed model beside the records, and later loads take the packed
+    /// model.
     pack: Pack = "KILN_PACK", "off";
-    /// Threads that a session computes with; by default as many as `OMP_NUM_THREADS` says, and without it one for each
-    /// processor that the process may use.
+    /// The number of threads that a session computes with. The default is `OMP_NUM_THREADS`, or else one thread for
+    /// each processor that the process may use.
     num_threads: Option<NonZeroUsize> = "KILN_NUM_THREADS", "";
     /// The folder of record files; by default `kiln` in the platform's cache folder.
     cache_dir: Option<PathBuf> = "KILN_CACHE_DIR", "";
-    /// The user at a remote store of records, where its URL is given and the store wants one.
+    /// The user at a remote store of records, if the store needs one.
     remote_user: Option<String> = "KILN_REMOTE_USER", "";
-    /// The password at a remote store of records; those of S3 are read as Amazon's own tools read them.
+    /// The password at a remote store of records. Credentials for S3 are read as Amazon's own tools read them.
     remote_password: Option<Secret> = "KILN_REMOTE_PASSWORD", "";
-    /// Executors and code blobs that are kept in memory; 0 keeps none.
+    /// The most executors and code blobs that are kept in memory; 0 keeps none.
     cache_capacity: usize = "KILN_CACHE_CAPACITY", "16384";
-    /// Memory that they and plans may hold together, with what is evicted and still in use.
+    /// The most memory of executors, code blobs and plans together, including evicted ones that are still in use.
     cache_bytes: ByteSize = "KILN_CACHE_BYTES", "256MiB";
-    /// Memory that all sessions of the process may hold together: executors, plans, packed weights, tensors and records.
-    /// Sessions may ask for less, and for no more.
+    /// The most memory of all sessions of the process together: executors, plans, packed weights, tensors and records.
+    /// A session may lower this limit, but not raise it.
     process_bytes: Option<ByteSize> = "KILN_PROCESS_BYTES", "";
-    /// On a hit of code, emits it again and compares: slow, finds keys that do not define their values.
+    /// Whether a hit of code emits the code again and compares it. Slow; finds keys that do not determine their values.
     cache_check: bool = "KILN_CACHE_CHECK", "0";
-    /// How long a session rests, in seconds, before it gives memory back to the system beyond what its last requests used.
+    /// How many seconds a session rests before it gives back to the system the memory that its last requests did not
+    /// use.
     trim_after: TrimAfter = "KILN_TRIM_AFTER", "5";
-    /// Whether every tensor and all scratch memory lies between pages that fault, flush with one at its end (1) or start: slow,
-    /// finds kernels that read or write outside of their operands.
+    /// Whether every tensor and all scratch memory lies between pages that fault, and touches one at its end (1) or at
+    /// its start (start). Slow; finds kernels that read or write outside of their operands.
     guard: Guard = "KILN_GUARD", "0";
-    /// Which lines are printed while running: errors, creations of executors, executions, times of nodes.
+    /// Which lines are printed: errors, creations of executors, executions of nodes, and times of nodes.
     verbose: Verbose = "KILN_VERBOSE", "none";
-    /// Whether emitted code is named for Linux's perf: in /tmp/perf-PID.map, in /tmp/jit-PID.dump for perf inject, or in both.
+    /// Where emitted code is named for Linux's perf: in /tmp/perf-PID.map, in /tmp/jit-PID.dump for perf inject, or in
+    /// both.
     perf: ProfilerFiles = "KILN_PERF", "off";
-    /// Folders of NVIDIA's libraries, which come before those that the dynamic loader finds by itself.
+    /// Folders of NVIDIA's libraries. They are searched before the dynamic loader's own folders.
     cuda_lib_dirs: Folders = "KILN_CUDA_LIB_DIRS", "";
 }
 

@@ -14,13 +14,13 @@ use crate::failure::{Failure, Outcome, WithCode};
 pub(super) struct Prune {
     /// The record file
     file: PathBuf,
-    /// Records of that family
+    /// Drop records of this family
     #[arg(long, value_name = "NAME")]
     family: Option<String>,
-    /// Records that are older than so many days
+    /// Drop records older than N days
     #[arg(long, value_name = "N")]
     older_than_days: Option<u64>,
-    /// Records that nobody measured
+    /// Drop records that were not measured
     #[arg(long)]
     unmeasured: bool,
 }
