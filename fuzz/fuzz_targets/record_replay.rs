@@ -61,7 +61,7 @@ fn run(cx: &BuildCx) -> Vec<f32> {
 
 static EXPECTED: LazyLock<Vec<f32>> = LazyLock::new(|| run(&CONTEXT));
 
-/// A few layers, some of which depend on shapes alone.
+/// A few layers; some depend on shapes alone.
 fn layers() -> Graph {
     let mut build = GraphBuilder::new("layers", 17);
     let x = build.input("x", DType::F32, ["n".into(), "m".into()]);

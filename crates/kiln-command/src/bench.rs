@@ -23,7 +23,7 @@ use crate::trace_out::TraceOut;
 use crate::tuning;
 use crate::workload::{self, Workload};
 
-/// What was typed.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The ONNX file

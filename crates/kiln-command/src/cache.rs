@@ -15,7 +15,7 @@ use kiln_run::record::{FileSummary, RecordError, inspect_file, inspect_folder};
 
 use crate::failure::{Failure, Outcome, WithCode};
 
-/// What was typed.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -22,7 +22,7 @@ use crate::progress::Progress;
 use crate::setup::{DefaultCacheMode, SessionArgs};
 use crate::table::Table;
 
-/// What was typed.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Folders with cases at any depth: a case is a folder with a model.onnx

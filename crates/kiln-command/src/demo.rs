@@ -15,7 +15,7 @@ use crate::shape;
 use crate::statistics::median;
 use crate::table::{Table, milliseconds};
 
-/// What was typed.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Threads that a request may use; 0 for all that this process has

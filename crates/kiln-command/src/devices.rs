@@ -12,7 +12,7 @@ use crate::failure::{Outcome, WithCode};
 use crate::table::Table;
 use crate::table::bytes;
 
-/// What was typed.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Print one JSON object instead of tables

@@ -28,7 +28,7 @@ use crate::nodes::Watch;
 use crate::selection::{self, SelectionArgs};
 use crate::setup::{self, DefaultCacheMode, SessionArgs};
 
-/// What was typed.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The ONNX file

@@ -32,7 +32,7 @@ use crate::table::milliseconds;
 /// The input of an encoder that reads texts.
 const TOKENS: &str = "input_ids";
 
-/// What was typed.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The folder: genai_config.json, the ONNX file that it names, and tokenizer.json; or config.json,

@@ -15,7 +15,7 @@ use crate::nodes::{self, NodeView, RunView};
 use crate::setup::{self, DefaultCacheMode, SessionArgs};
 use crate::table::Table;
 
-/// What was typed.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The ONNX file

@@ -66,7 +66,7 @@ pub use crate::invocation::Invocation;
 /// Printed under every `--help`.
 const CONTRACT: &str = "\
 Exit codes: 0 success, 1 wrong result or failed run, 2 unusable arguments or files, 3 model not supported.
-What is printed for people may change at any time; what --json writes is stable.";
+Output for people may change at any time; --json output is stable.";
 
 #[derive(Parser)]
 #[command(name = "kiln", version, about = "Runs ONNX models on kernels that are never built twice", after_help = CONTRACT)]

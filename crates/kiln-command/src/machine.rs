@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::failure::{Outcome, WithCode};
 use crate::table::{Table, bytes};
 
-/// What was typed.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Threads to measure besides one thread; 0 for all of this process

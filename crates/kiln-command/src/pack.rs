@@ -11,7 +11,7 @@ use crate::failure::{Failure, Outcome, WithCode};
 use crate::progress::Progress;
 use crate::setup::{self, DefaultCacheMode, SessionArgs};
 
-/// What was typed.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The ONNX file, or a folder that `kiln generate` takes

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::failure::{Failure, Outcome, WithCode};
 
-/// What was typed.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The file that `kiln bench --json` wrote

@@ -21,7 +21,7 @@ use crate::table::{Table, milliseconds};
 use crate::trace_out::TraceOut;
 use crate::tuning;
 
-/// What was typed.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The ONNX file

@@ -28,7 +28,7 @@ use crate::serve::log::Log;
 use crate::serve::room::Room;
 use crate::setup::{DefaultCacheMode, SessionArgs};
 
-/// What was typed.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The folder of models: NAME/VERSION/model.onnx, NAME/model.onnx or NAME.onnx

@@ -8,7 +8,7 @@ use kiln::session::{SessionOptions, Trace};
 
 use crate::failure::{Outcome, WithCode};
 
-/// What was typed.
+/// The flag `--trace-out`.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct TraceOut {
     /// Write a time line to this file, as JSON for chrome://tracing or ui.perfetto.dev; slows requests a little

@@ -13,7 +13,7 @@ use crate::trace::Trace;
 use crate::tuning::{self, Tuning};
 use crate::workload::{self, Workload};
 
-/// What was typed.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The ONNX file

@@ -12,7 +12,7 @@ use crate::setup::{self, DefaultCacheMode, SessionArgs};
 use crate::trace::Trace;
 use crate::workload::{self, Workload};
 
-/// What was typed.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The ONNX file

@@ -1,4 +1,4 @@
-//! Sessions: loading models, and the models' descriptions of themselves.
+//! Sessions: loading models, and the inputs, outputs and metadata of models.
 
 use std::ffi::c_int;
 use std::path::PathBuf;

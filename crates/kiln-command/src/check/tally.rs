@@ -100,51 +100,54 @@ impl Tally {
 const HEADER: &str = "\
 # Operators
 
-Written by `kiln check CASES --quiet --operators docs/operators.md` over the ONNX backend suite (ONNX 1.23); CI compares
-it with a new run. Versions are the operator-set versions of the cases that passed (others from 7 on are the same
-code), types are those of the values that a node of the operator reads or makes in them, as far as the models declare
-them. *Kernels* are executors behind the cache, for the types that are worth it: emitted instructions, and for LRN,
-Resize and Upsample loops of plain Rust over what the executor holds. *Plain Rust* is everything else, control flow and
-sequences among it; what the suite has no case of shows nothing. *Work* is what the table of operators says: *key*,
-where every node that computes prepares an executor that is cached by its key, and each such operator has a table in
-`tests/single_layer`; *moves data*; or the reason for which it computes in plain Rust.
+Written by `kiln check CASES --quiet --operators docs/operators.md` over the ONNX backend suite (ONNX 1.23). CI compares
+it with a new run. The columns:
 
-An output is right within the suite's own tolerance: 1e-3 of what is expected and 1e-7 besides, or what a case says, and
-1/64 for `bf16`, as ONNX's own test runner has it. Of Bernoulli and the other random operators the type and the shape
-alone are compared: the standard leaves their values to the runtime, even where there is a seed (here a seed gives the
-numbers of the reference implementation wherever it draws from a uniform or normal distribution).
+- *runs as*: *kernels* are cached executors, for the types that are worth it: emitted instructions, or, for LRN, Resize
+  and Upsample, plain Rust loops over the executor's data. *plain Rust* is everything else, including control flow and
+  sequences. A `-` means that the suite has no case of the operator.
+- *work*, from the table of operators. *key*: every node that computes prepares an executor, which is cached by its key;
+  each such operator has a table in `tests/single_layer`. *moves data*: the operator computes nothing. Any other text is
+  the reason why it computes in plain Rust.
+- *versions*: the operator-set versions of the cases that passed. Other versions from 7 on run the same code.
+- *element types*: those of the values that nodes of the operator read or make in these cases, as far as the models
+  declare them.
+
+An output must match within the suite's own tolerance: 1e-3 of the expected value and another 1e-7, or the case's own
+tolerance, and 1/64 for `bf16`, as in ONNX's own test runner. For Bernoulli and the other random operators, only type
+and shape are compared: the standard leaves their values to the runtime, even with a seed. With a seed, Kiln gives the
+numbers of the reference implementation for draws from a uniform or normal distribution.
 
 Not supported, and not planned: decoding images, and training: its optimisers and Gradient (Dropout can train).
 FlexAttention and the operators that are *expanded* become ordinary operators when a model is loaded, and count as
-those. Those of com.microsoft and ai.onnx.ml are held against onnxruntime by `tests/contrib/run`. Searches in one node
+those. `tests/contrib/run` compares the operators of com.microsoft and ai.onnx.ml with onnxruntime. Searches in one node
 (BeamSearch, GreedySearch, Sampling, WhisperBeamSearch) are refused: [`kiln generate`](decoders.md) and `Decoder` run
-the decoder itself. Inverse refuses a matrix that has no inverse; ONNX Runtime gives numbers that are not finite. The
-table of RelativePositionBias is [buckets, heads] by its shape, and its elements lie by heads, as ONNX Runtime reads
-them.
+the decoder itself. Inverse refuses a matrix that has no inverse; ONNX Runtime returns numbers that are not finite. The
+table of RelativePositionBias has the shape [buckets, heads], but its elements lie by heads, as ONNX Runtime reads them.
 
-A node whose operator the model's operator set does not have yet is refused, as by ONNX's checker and onnxruntime. Of
-94 models from outside one has such nodes: onnxruntime defines LayerNormalization in ONNX's domain from version 1 on,
-and saved an optimised model of version 11 with it. So it is taken from version 1 on here, too.
+A node is refused if its operator is newer than the model's operator set, as by ONNX's checker and onnxruntime. One of
+94 models from outside has such nodes: onnxruntime defines LayerNormalization in ONNX's domain from version 1 on, and
+saved an optimised model of version 11 with it. Kiln therefore takes LayerNormalization from version 1 on, too.
 
-What ONNX leaves open is as in ONNX Runtime 1.32, on its processor kernels:
+Where ONNX leaves a result open, Kiln gives that of ONNX Runtime 1.32's CPU kernels:
 
-- *ArgMax, ArgMin, Hardmax*: the first element (with `select_last_index` the last) that no later one is greater or less
-  than by comparison. NaN is found where it comes first, and never replaces a number.
+- *ArgMax, ArgMin, Hardmax*: elements are compared in order, and the first of several equal ones wins (with
+  `select_last_index` the last). A NaN wins if it is the first element, and never replaces a number.
 - *TopK*: NaN ranks above every number.
 - *NonMaxSuppression*: a score that is NaN passes no threshold and comes after all numbers, in order of the boxes. ONNX
   Runtime leaves several such scores in the order of its heap.
-- *Cast* of floats outside of an integer type, and of NaN: the low bits of what x86 processors make of them, which is
-  the least integer of 32 bits (64 for `int64` and `uint64`). Integers wrap. ONNX Runtime converts the last elements of
-  a row of `float32` to `uint32` by way of 64 bits, which is not done here.
-- *GridSample* by cubic convolution with the padding `border`: elements beyond the border repeat it, and the place
-  stays. ONNX's reference implementation moves the place to the border first.
-- *MaxRoiPool*: edges of regions are rounded to elements, halves away from zero, and both belong to the region. A bin
-  outside of the image is zero. NaN is passed over where a bin has numbers.
-- *Resize, Upsample* of nearest elements by scales: places are divided by scales in single precision, as ONNX Runtime
-  and PyTorch do. With sizes the ratio has double precision, so that 18 by 24 / 20 is 15, where ONNX Runtime has 14.
+- *Cast* of NaN, and of floats outside of the integer type's range: the low bits of the result of x86 processors, which
+  is the least integer of 32 bits (64 for `int64` and `uint64`). Integers wrap. ONNX Runtime converts the last elements
+  of a row of `float32` to `uint32` by way of 64 bits; Kiln does not.
+- *GridSample* by cubic convolution with the padding `border`: elements beyond the border repeat it, and the sampled
+  place is not moved. ONNX's reference implementation moves the place to the border first.
+- *MaxRoiPool*: edges of regions are rounded to elements, halves away from zero, and both edges belong to the region. A
+  bin outside of the image is zero. NaN is ignored in a bin that has numbers.
+- *Resize, Upsample* of nearest elements by scales: places are divided by scales in single precision, as in ONNX Runtime
+  and PyTorch. With sizes, the ratio has double precision, so that 18 / (24 / 20) is 15, where ONNX Runtime has 14.
 - *HannWindow, HammingWindow, BlackmanWindow*: a symmetric window of one element is NaN, as by ONNX's function body.
-- Pools and reductions: ONNX Runtime's result depends on where among its vectors NaN stands. Here ReduceMax and
-  ReduceMin are NaN where any element is, and MaxPool takes numbers where there are any.
+- Pools and reductions: ONNX Runtime's result depends on the position of NaN in its vectors. In Kiln, ReduceMax and
+  ReduceMin are NaN if any element is, and MaxPool takes the numbers if there are any.
 
 | domain | operator | runs as | work | cases passed | versions | element types |
 |---|---|---|---|---|---|---|
