@@ -60,6 +60,40 @@ fn gemm_of_a_transposed_dynamic_operand() {
         .check(steps, |x| vec![matmul(&transpose(&Array::of(&x[0]), &[1, 0]), &Array::of(&x[1])).tensor()]);
 }
 
+/// Relative positions of attention over an image: the batch of the product is not the outermost axis.
+#[test]
+fn einsum_of_rows_and_tables_of_positions() {
+    let steps: &[Step<'_>] = &[
+        &[&[2, 4, 5, 9], &[4, 7, 9]],
+        &[&[1, 6, 2, 9], &[6, 3, 9]],
+        &[&[1, 6, 2, 9], &[6, 3, 9]],
+        &[&[2, 4, 5, 9], &[4, 7, 9]],
+    ];
+    Layer::new("Einsum", 12)
+        .attr("equation", "bhwc,hkc->bhwk".into())
+        .dynamic(&[-1, -1, -1, 9])
+        .dynamic(&[-1, -1, 9])
+        .check(steps, |x| {
+            let [image, table] = [0, 1].map(|at| Array::of(&x[at]));
+            vec![matmul(&image, &transpose(&table, &[0, 2, 1])).tensor()]
+        });
+}
+
+#[test]
+fn einsum_that_moves_its_operands_and_its_output() {
+    let steps: &[Step<'_>] =
+        &[&[&[2, 3, 5, 8], &[2, 4, 5, 8]], &[&[1, 7, 2, 8], &[1, 3, 2, 8]], &[&[2, 3, 5, 8], &[2, 4, 5, 8]]];
+    Layer::new("Einsum", 12)
+        .attr("equation", "bihd,bjhd->ijbh".into())
+        .dynamic(&[-1, -1, -1, 8])
+        .dynamic(&[-1, -1, -1, 8])
+        .check(steps, |x| {
+            let [left, right] = [0, 1].map(|at| Array::of(&x[at]));
+            let product = matmul(&transpose(&left, &[0, 2, 1, 3]), &transpose(&right, &[0, 2, 3, 1]));
+            vec![transpose(&product, &[2, 3, 0, 1]).tensor()]
+        });
+}
+
 #[test]
 fn matmul_by_weights_in_lower_precision() {
     let steps: &[Step<'_>] = &[&[&[2, 3, 29]], &[&[1, 1, 29]], &[&[1, 1, 29]], &[&[1, 50, 29]], &[&[2, 3, 29]]];

@@ -2,6 +2,9 @@
 //!
 //! Every name becomes a loop, those of the output outermost, and each operand a stride along every loop; a name that
 //! stands twice in one operand adds its strides, which reads a diagonal. The innermost loop runs over whole rows.
+//! Equations of two operands that are matrix products run on kernels instead ([`product`]).
+
+mod product;
 
 use std::sync::Arc;
 
@@ -11,12 +14,14 @@ use kiln_run::node::PrepareCx;
 use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Shape, Tensor, TensorError, TensorSpec, element_count};
 
+use self::product::Product;
+use super::convert::narrow_through_f32;
 use super::generic::{Arithmetic, Binary, compute};
 use super::wide::{Width, narrow, widened};
 use super::{LoadCx, OpError, Operator, Run, refused, strides};
 
 /// The operators of this file.
-pub(super) const OPERATORS: &[Operator] = &[("", "Einsum", make)];
+pub(super) const OPERATORS: &[Operator] = &[("", "Einsum", |cx| narrow_through_f32(cx, make))];
 
 struct Einsum {
     equation: Equation,
@@ -30,6 +35,13 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         return Err(OpError::invalid(cx.node, format!("equation = {text:?} for {} inputs", cx.node.inputs.len())));
     }
     Ok(Box::new(Einsum { equation }))
+}
+
+/// The node as prepared for one set of shapes.
+struct Ready {
+    plan: Plan,
+    /// The matrix product that runs in place of the plan's loops.
+    product: Option<Product>,
 }
 
 /// The loops of one set of shapes.
@@ -146,19 +158,29 @@ impl Node for Einsum {
 
     fn prepare_params(
         &self,
-        _: &PrepareCx<'_>,
+        cx: &PrepareCx<'_>,
         inputs: &[Option<&Tensor>],
         _: &[TensorSpec],
     ) -> Result<Prepared, NodeError> {
         let plan = self.plan(inputs)?;
         let strides = plan.strides.iter().map(|strides| size_of::<Vec<usize>>() + size_of_val(&strides[..]));
         let held = strides.sum::<usize>() + size_of_val(&plan.sizes[..]);
-        Ok(Prepared::holding(Arc::new(plan), held))
+        let product = match *inputs {
+            [Some(first), Some(second)] => Product::prepare(cx, &plan, [first, second])?,
+            _ => None,
+        };
+        Ok(Prepared::holding(Arc::new(Ready { plan, product }), held))
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
-        cx.check_steps(prepared.get::<Plan>()?.steps())?;
-        let output = compute!(io.spec(0).dtype, sum(prepared.get::<Plan>()?, io, cx))?;
+        let Ready { plan, product } = prepared.get()?;
+        let output = match product {
+            Some(product) => product.run([io.input(0)?, io.input(1)?], io.alloc(0)?, cx)?,
+            None => {
+                cx.check_steps(plan.steps())?;
+                compute!(io.spec(0).dtype, sum(plan, io, cx))?
+            }
+        };
         io.push(output);
         Ok(())
     }
@@ -184,6 +206,48 @@ mod tests {
         einsum("i,j").input(&[2], &[1i64, 2]).input(&[2], &[3i64, 4]).gives(&[2, 2], &[3i64, 4, 6, 8]);
         einsum(",").input(&[], &[3f64]).input(&[], &[4f64]).gives(&[], &[12f64]);
         einsum("ij->").input::<f32>(&[0, 2], &[]).gives(&[], &[0f32]);
+    }
+
+    /// Matrix products run on kernels in `f32` and in loops in `f64`; sums of small integers are exact in both.
+    #[test]
+    fn products_of_matrices_in_any_order_of_axes_are_what_loops_give() {
+        let sizes = [("b", 2), ("c", 3), ("h", 4), ("i", 5), ("j", 6), ("k", 8), ("m", 1), ("n", 7)];
+        let shape = |names: &str| -> Vec<usize> {
+            names.chars().map(|name| sizes.iter().find(|(n, _)| n.starts_with(name)).unwrap().1).collect()
+        };
+        for (left, right, output) in [
+            ("ik", "kj", "ij"),
+            ("ik", "kj", "ji"),
+            ("ki", "jk", "ij"),
+            ("bhik", "bhjk", "bhij"),
+            ("bhij", "bhjk", "bihk"),
+            ("bihk", "bjhk", "bhij"),
+            ("bhik", "hjk", "bhij"),
+            ("bikh", "hjk", "bhij"),
+            ("ik", "bkj", "bij"),
+            ("bcij", "ijk", "bck"),
+            ("bij", "ck", "bickj"),
+            ("bimk", "mkj", "bijm"),
+            ("bk", "bk", "b"),
+            ("bik", "bk", "ib"),
+            ("bcnk", "bhk", "nchb"),
+            ("ij", "ij", "ij"),
+            ("bik", "bjc", "bij"),
+            ("iik", "kj", "ij"),
+            ("bhijk", "chbjk", "ihc"),
+        ] {
+            let [left_shape, right_shape] = [shape(left), shape(right)];
+            let values = |shape: &[usize], step: usize| -> Vec<f64> {
+                (0..shape.iter().product()).map(|at: usize| ((at * step) % 13) as f64 - 6.0).collect()
+            };
+            let (a, b) = (values(&left_shape, 7), values(&right_shape, 5));
+            let equation = format!("{left},{right}->{output}");
+            let want = einsum(&equation).input(&left_shape, &a).input(&right_shape, &b).run().unwrap().remove(0);
+            let want: Vec<f32> = want.as_slice::<f64>().unwrap().iter().map(|&value| value as f32).collect();
+            let narrow = |values: &[f64]| values.iter().map(|&value| value as f32).collect::<Vec<_>>();
+            let row = einsum(&equation).input(&left_shape, &narrow(&a)).input(&right_shape, &narrow(&b));
+            row.threads(2).gives(&shape(output), &want);
+        }
     }
 
     #[test]

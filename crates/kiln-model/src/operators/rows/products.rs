@@ -59,15 +59,7 @@ pub(in crate::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(einsum::einsum),
-        ..Operator::plain(
-            work::RARE,
-            By(arithmetic::einsum),
-            "",
-            "Einsum",
-            &[12, 28],
-            at_least(1),
-            &[required("equation")],
-        )
+        ..Operator::keyed(By(arithmetic::einsum), "", "Einsum", &[12, 28], at_least(1), &[required("equation")])
     },
     Operator {
         types: Types::Input(0),
