@@ -81,8 +81,12 @@ fn einsum_of_rows_and_tables_of_positions() {
 
 #[test]
 fn einsum_that_moves_its_operands_and_its_output() {
-    let steps: &[Step<'_>] =
-        &[&[&[2, 3, 5, 8], &[2, 4, 5, 8]], &[&[1, 7, 2, 8], &[1, 3, 2, 8]], &[&[2, 3, 5, 8], &[2, 4, 5, 8]]];
+    let steps: &[Step<'_>] = &[
+        &[&[2, 3, 5, 8], &[2, 4, 5, 8]],
+        &[&[1, 7, 2, 8], &[1, 3, 2, 8]],
+        &[&[1, 7, 2, 8], &[1, 3, 2, 8]],
+        &[&[2, 3, 5, 8], &[2, 4, 5, 8]],
+    ];
     Layer::new("Einsum", 12)
         .attr("equation", "bihd,bjhd->ijbh".into())
         .dynamic(&[-1, -1, -1, 8])

@@ -1,12 +1,16 @@
 //! Running sums and products along an axis: CumSum, CumProd.
 
+use std::ops::{Add, Mul};
+
+use kiln_kernels::Parallel;
 use kiln_kernels::memory::{self, Pace};
+use kiln_kernels::parallel::for_each_chunk;
 use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
-use kiln_tensor::{Tensor, TensorSpec};
+use kiln_tensor::{DType, Element, Tensor, TensorSpec};
 
 use super::generic::{Arithmetic, Binary, compute};
 use super::wide::{Width, narrow, widened};
-use super::{LoadCx, OpError, Operator, around, axis_of, integer, required};
+use super::{LoadCx, OpError, Operator, around, axis_of, integer, required, task_count};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] =
@@ -26,6 +30,124 @@ fn make(cx: &LoadCx<'_>, step: Binary, start: i64) -> Result<Box<dyn Node>, OpEr
     Ok(Box::new(Cumulative { step, start, exclusive, reverse }))
 }
 
+/// Elements that are added and multiplied as they are. Sums of `f32` are kept in `f64`, those of integers wrap.
+trait Running: Element + Send + Sync {
+    type Sum: Copy + Send + Sync;
+
+    fn start(value: i64) -> Self::Sum;
+    fn add(sum: Self::Sum, value: Self) -> Self::Sum;
+    fn multiply(sum: Self::Sum, value: Self) -> Self::Sum;
+    fn value(sum: Self::Sum) -> Self;
+}
+
+macro_rules! running {
+    ($($element:ty: $sum:ty, $add:expr, $multiply:expr;)*) => {$(
+        impl Running for $element {
+            type Sum = $sum;
+
+            fn start(value: i64) -> $sum {
+                value as $sum
+            }
+
+            fn add(sum: $sum, value: $element) -> $sum {
+                $add(sum, value as $sum)
+            }
+
+            fn multiply(sum: $sum, value: $element) -> $sum {
+                $multiply(sum, value as $sum)
+            }
+
+            fn value(sum: $sum) -> $element {
+                sum as $element
+            }
+        }
+    )*};
+}
+
+running! {
+    f32: f64, Add::add, Mul::mul;
+    f64: f64, Add::add, Mul::mul;
+    i32: i32, i32::wrapping_add, i32::wrapping_mul;
+    i64: i64, i64::wrapping_add, i64::wrapping_mul;
+}
+
+/// Steps along the axis between two looks at whether the request has ended.
+const STEPS: usize = 1 << 14;
+
+impl Cumulative {
+    /// Writes the running values of a tensor, on all threads: each takes some blocks of the axis and what is behind it.
+    fn run<T: Running>(
+        &self,
+        input: &Tensor,
+        axis: usize,
+        mut to: Tensor,
+        parallel: &dyn Parallel,
+    ) -> Result<Tensor, NodeError> {
+        let (_, count, inner) = around(input.shape(), axis);
+        let from = input.as_slice::<T>()?;
+        let block = (count * inner).max(1);
+        let blocks = from.len() / block;
+        let each = blocks.div_ceil(task_count(from.len().saturating_mul(RUNNING), parallel)).max(1) * block;
+        for_each_chunk(parallel, to.as_mut_slice()?, each, &|index, to| {
+            let from = &from[index * each..][..to.len()];
+            let mut sums = memory::filled(T::start(self.start), inner);
+            for (from, to) in from.chunks_exact(block).zip(to.chunks_exact_mut(block)) {
+                sums.fill(T::start(self.start));
+                match self.step {
+                    Binary::Mul => self.block(from, to, &mut sums, T::multiply),
+                    _ => self.block(from, to, &mut sums, T::add),
+                }
+            }
+        });
+        Ok(to)
+    }
+
+    /// One block: `sums` are the values before the first step, one for each place behind the axis.
+    #[inline(always)]
+    fn block<T: Running>(&self, from: &[T], to: &mut [T], sums: &mut [T::Sum], step: fn(T::Sum, T) -> T::Sum) {
+        let inner = sums.len();
+        let lines = || from.chunks_exact(inner);
+        let mut pace = Pace::default();
+        let mut line = |(from, to): (&[T], &mut [T])| {
+            pace.step(1 + inner);
+            for ((sum, &from), to) in sums.iter_mut().zip(from).zip(to) {
+                let before = *sum;
+                *sum = step(before, from);
+                *to = T::value(if self.exclusive { before } else { *sum });
+            }
+        };
+        match (self.reverse, inner) {
+            (false, 1) => scan(from.iter().zip(to), sums[0], self.exclusive, step),
+            (true, 1) => scan(from.iter().zip(to).rev(), sums[0], self.exclusive, step),
+            (false, _) => lines().zip(to.chunks_exact_mut(inner)).for_each(line),
+            (true, _) => lines().zip(to.chunks_exact_mut(inner)).rev().for_each(&mut line),
+        }
+    }
+}
+
+/// One line of running values.
+#[inline(always)]
+fn scan<'a, T: Running>(
+    line: impl Iterator<Item = (&'a T, &'a mut T)>,
+    mut sum: T::Sum,
+    exclusive: bool,
+    step: fn(T::Sum, T) -> T::Sum,
+) {
+    let mut pace = Pace::default();
+    for (at, (&from, to)) in line.enumerate() {
+        if at % STEPS == 0 {
+            pace.step(STEPS);
+        }
+        let before = sum;
+        sum = step(before, from);
+        *to = T::value(if exclusive { before } else { sum });
+    }
+}
+
+/// An element takes as long as moving this many bytes.
+const RUNNING: usize = 24;
+
+/// As [`Cumulative::run`], for elements that are widened first.
 fn accumulate<W: Arithmetic>(node: &Cumulative, input: &Tensor, axis: usize, to: Tensor) -> Result<Tensor, NodeError> {
     let mut values = widened::<W>(input)?;
     let (_, count, inner) = around(input.shape(), axis);
@@ -61,10 +183,16 @@ impl Node for Cumulative {
         Width::of(required(inputs, 0)?.dtype()).map(drop)
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let (input, to) = (io.input(0)?, io.alloc(0)?);
         let axis = axis_of(integer(io.input(1)?)?, input.shape().len())?;
-        let output = compute!(input.dtype(), accumulate(self, input, axis, to))?;
+        let output = match input.dtype() {
+            DType::F32 => self.run::<f32>(input, axis, to, cx.parallel)?,
+            DType::F64 => self.run::<f64>(input, axis, to, cx.parallel)?,
+            DType::I32 => self.run::<i32>(input, axis, to, cx.parallel)?,
+            DType::I64 => self.run::<i64>(input, axis, to, cx.parallel)?,
+            other => compute!(other, accumulate(self, input, axis, to))?,
+        };
         io.push(output);
         Ok(())
     }

@@ -17,6 +17,7 @@ use kiln_tensor::{Compact, Tensor, TensorSpec};
 
 use super::{
     Blocks, Elements, LoadCx, OpError, Operator, around, axis_of, index_of, rearrange, refused, required, strides,
+    task_count, try_each_chunk,
 };
 
 mod quantized;
@@ -162,7 +163,7 @@ impl Node for GatherElements {
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let (data, indices) = (io.input(0)?, io.input(1)?);
         let axis = self.axis(data.shape(), indices.shape())?;
-        let places = element_places(data.shape(), indices, axis)?;
+        let places = element_places(data.shape(), indices, axis, cx.parallel)?;
         let elements = Elements { places: &places, parallel: cx.parallel };
         let output = rearrange(&elements, &[data], io.alloc(0)?)?;
         io.push(output);
@@ -170,29 +171,51 @@ impl Node for GatherElements {
     }
 }
 
+/// An index takes as long as moving this many bytes.
+const PLACING: usize = 16;
+
 /// For each index, the place in `data` with the index's own coordinates, except along `axis`, where it is the index.
-pub(crate) fn element_places(data: &[usize], indices: &Tensor, axis: usize) -> Result<Vec<usize>, NodeError> {
-    let mut places = self::places(indices, data[axis])?;
+pub(crate) fn element_places(
+    data: &[usize],
+    indices: &Tensor,
+    axis: usize,
+    parallel: &dyn Parallel,
+) -> Result<Vec<usize>, NodeError> {
+    let numbers = whole_numbers(indices)?;
+    let mut places = memory::zeroed(numbers.len());
     let steps = strides(data);
     let (&length, outer) = indices.shape().split_last().unwrap_or((&1, &[]));
-    let last = data.len() - 1;
-    // Rows along the last axis: the coordinates before it move once a row.
-    let mut coordinates = memory::zeroed(outer.len());
-    let mut pace = Pace::default();
-    for row in places.chunks_exact_mut(length.max(1)) {
-        pace.step(length);
-        let others = coordinates.iter().zip(&steps).enumerate().filter(|(at, _)| *at != axis);
-        let start: usize = others.map(|(_, (at, step))| at * step).sum();
-        let along = if axis == last { 0 } else { 1 };
-        row.iter_mut().enumerate().for_each(|(at, place)| *place = start + *place * steps[axis] + at * along);
-        for (at, &dim) in coordinates.iter_mut().zip(outer).rev() {
-            *at += 1;
-            if *at < dim {
-                break;
-            }
-            *at = 0;
-        }
+    if places.is_empty() {
+        return Ok(places);
     }
+    let along = if axis + 1 == data.len() { 0 } else { 1 };
+    let tasks = task_count(places.len().saturating_mul(PLACING), parallel);
+    let each = (places.len() / length).div_ceil(tasks) * length;
+    try_each_chunk(parallel, &mut places, each, &|index, places| {
+        let mut pace = Pace::default();
+        // Rows along the last axis: the coordinates before it move once a row.
+        for (row, (places, numbers)) in
+            places.chunks_exact_mut(length).zip(numbers[index * each..].chunks_exact(length)).enumerate()
+        {
+            pace.step(length);
+            let mut rest = index * each / length + row;
+            let mut start = 0;
+            for (at, &dim) in outer.iter().enumerate().rev() {
+                start += if at == axis { 0 } else { rest % dim * steps[at] };
+                rest /= dim;
+            }
+            let mut is_inside = true;
+            for (at, (place, &number)) in places.iter_mut().zip(numbers).enumerate() {
+                let number = if number < 0 { number.wrapping_add(data[axis] as i64) } else { number } as usize;
+                is_inside &= number < data[axis];
+                *place = number.wrapping_mul(steps[axis]).wrapping_add(start + at * along);
+            }
+            if !is_inside {
+                numbers.iter().try_for_each(|&number| index_of(number, data[axis]).map(drop))?;
+            }
+        }
+        Ok(())
+    })?;
     Ok(places)
 }
 

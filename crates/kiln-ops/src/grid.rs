@@ -1,5 +1,6 @@
 //! Looking up images at arbitrary places: AffineGrid makes the places, GridSample looks.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use kiln_kernels::Parallel;
@@ -115,12 +116,24 @@ fn make_sample(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     Ok(Box::new(GridSample { mode, outside, align: cx.node.attributes().int("align_corners") != 0 }))
 }
 
-/// Elements along an axis with their weights; at most four.
-type Taps = SmallVec<[(usize, f32); 4]>;
+/// The elements along an axis that a coordinate reads, with their weights: [`Mode::taps`] of them are set.
+type Taps = [(Option<usize>, f32); 4];
+
+impl Mode {
+    /// Elements that a coordinate reads along an axis.
+    fn taps(self) -> usize {
+        match self {
+            Mode::Nearest => 1,
+            Mode::Linear => 2,
+            Mode::Cubic => 4,
+        }
+    }
+}
 
 impl GridSample {
     /// The elements of an axis that a coordinate between -1 and 1 reads. In `f32`, because ties of `nearest` depend on
     /// it.
+    #[inline]
     fn taps(&self, coordinate: f32, size: usize) -> Taps {
         let length = size as f32;
         let (least, greatest) = if self.align { (0.0, length - 1.0) } else { (-0.5, length - 0.5) };
@@ -129,7 +142,7 @@ impl GridSample {
             false => ((coordinate + 1.0) * length - 1.0) / 2.0,
         };
         if self.mode == Mode::Nearest {
-            place = place.round_ties_even();
+            place = rounded(place);
         }
         if place < least || place > greatest {
             place = match self.outside {
@@ -140,19 +153,26 @@ impl GridSample {
                 Outside::Reflection => reflected(place, least, greatest),
             };
         }
-        let first = place.floor();
-        let weights: SmallVec<[(f32, f32); 4]> = match self.mode {
-            Mode::Nearest => SmallVec::from_slice(&[(place, 1.0)]),
-            Mode::Linear => SmallVec::from_slice(&[(first, 1.0 - (place - first)), (first + 1.0, place - first)]),
-            Mode::Cubic => (-1..3).map(|step| first + step as f32).map(|at| (at, cubic((place - at).abs()))).collect(),
+        let first = floor(place);
+        let tap = |at: f32, weight: f32| match self.element(at, size, least, greatest) {
+            None => (None, 0.0),
+            element => (element, weight),
         };
-        weights
-            .into_iter()
-            .filter_map(|(at, weight)| Some((self.element(at, size, least, greatest)?, weight)))
-            .collect()
+        match self.mode {
+            Mode::Nearest => [tap(place, 1.0), (None, 0.0), (None, 0.0), (None, 0.0)],
+            Mode::Linear => {
+                let beyond = place - first;
+                [tap(first, 1.0 - beyond), tap(first + 1.0, beyond), (None, 0.0), (None, 0.0)]
+            }
+            Mode::Cubic => [-1.0, 0.0, 1.0, 2.0].map(|step| {
+                let at = first + step;
+                tap(at, cubic((place - at).abs()))
+            }),
+        }
     }
 
     /// The element at a whole place; `None` where there is none.
+    #[inline]
     fn element(&self, place: f32, size: usize, least: f32, greatest: f32) -> Option<usize> {
         let last = size as f32 - 1.0;
         let inside = (0.0..=last).contains(&place);
@@ -173,7 +193,38 @@ impl GridSample {
         if !fits || spatial.contains(&0) {
             return Err(error());
         }
+        if rank > MOST_AXES {
+            return Err(NodeError::Unsupported(format!("a grid over {rank} axes, {MOST_AXES} are the most")));
+        }
         Ok([batch, channels].into_iter().chain(places[1..].iter().copied()).collect())
+    }
+}
+
+/// From this value on every `f32` is whole.
+const WHOLE: f32 = (1 << f32::MANTISSA_DIGITS) as f32;
+
+/// The greatest whole number that is not above a value, without the call that the standard library makes where no
+/// instruction may be assumed.
+#[inline]
+fn floor(value: f32) -> f32 {
+    if value.abs() < WHOLE {
+        let cut = value as i32 as f32;
+        if cut > value { cut - 1.0 } else { cut }
+    } else {
+        value
+    }
+}
+
+/// The nearest whole number, the even one of two, without a call.
+#[inline]
+fn rounded(value: f32) -> f32 {
+    let below = floor(value);
+    let beyond = value - below;
+    match beyond.partial_cmp(&0.5) {
+        Some(Ordering::Less) => below,
+        Some(Ordering::Equal) if below as i64 % 2 == 0 => below,
+        Some(_) => below + 1.0,
+        None => value,
     }
 }
 
@@ -240,6 +291,9 @@ const SAMPLING: usize = 32;
 /// Elements and weights that are kept for the next plane: this many stay in L2.
 const KEPT: usize = 1 << 14;
 
+/// Axes of an image; cubic convolution reads four elements along each, so that a place reads [`KEPT`] at most.
+const MOST_AXES: usize = 7;
+
 /// An image that is looked up at the places of a grid.
 struct Sampling<'a> {
     node: &'a GridSample,
@@ -253,8 +307,8 @@ struct Sampling<'a> {
 impl Sampling<'_> {
     /// Writes the outputs from number `first` on, `channels` planes of places for each image.
     fn planes(&self, channels: usize, first: usize, output: &mut [f32], parallel: &dyn Parallel) {
-        // A place sees four elements an axis at most.
-        let length = (KEPT >> (2 * self.spatial.len()).min(63)).max(1);
+        let taps = self.taps();
+        let length = (KEPT / taps).max(1);
         let mut seen = Seen::default();
         let (mut at, mut rest) = (first, output);
         while !rest.is_empty() {
@@ -280,46 +334,76 @@ impl Sampling<'_> {
         }
     }
 
+    /// Elements that a place reads: all combinations of those along each axis.
+    fn taps(&self) -> usize {
+        self.spatial.iter().fold(1, |taps, _| taps.saturating_mul(self.node.mode.taps()))
+    }
+
     /// Finds the elements that the places of an image's grid read.
     fn look(&self, image: usize, places: Range<usize>, seen: &mut Seen) {
         let rank = self.spatial.len();
-        seen.ends.clear();
         seen.taps.clear();
         let grid = &self.coordinates[(image * self.places + places.start) * rank..][..places.len() * rank];
-        for place in grid.chunks_exact(rank) {
-            // All combinations of the axes' taps; coordinates come last axis first.
-            let mut taps: SmallVec<[(usize, f32); 16]> = SmallVec::from_slice(&[(0, 1.0)]);
-            for (&size, &coordinate) in self.spatial.iter().zip(place.iter().rev()) {
-                let along = self.node.taps(coordinate, size);
-                let join = |&(at, weight): &(usize, f32)| {
-                    along.clone().into_iter().map(move |(a, w)| (at * size + a, weight * w))
-                };
-                taps = taps.iter().flat_map(join).collect();
+        match *self.spatial {
+            [height, width] => {
+                let taps = self.node.mode.taps();
+                for place in grid.chunks_exact(2) {
+                    let (rows, columns) = (self.node.taps(place[1], height), self.node.taps(place[0], width));
+                    for &(row, by_row) in &rows[..taps] {
+                        seen.taps.extend(columns[..taps].iter().map(|&(column, by_column)| {
+                            let element = row.zip(column).map(|(row, column)| row * width + column);
+                            (element.unwrap_or(usize::MAX), by_row * by_column)
+                        }));
+                    }
+                }
             }
-            seen.taps.extend_from_slice(&taps);
-            seen.ends.push(seen.taps.len());
+            _ => grid.chunks_exact(rank).for_each(|place| self.look_at(place, seen)),
         }
+    }
+
+    /// Finds the elements that one place reads, in any number of dimensions.
+    fn look_at(&self, place: &[f32], seen: &mut Seen) {
+        let mut taps: SmallVec<[(Option<usize>, f32); 16]> = SmallVec::from_slice(&[(Some(0), 1.0)]);
+        // Coordinates come last axis first.
+        for (&size, &coordinate) in self.spatial.iter().zip(place.iter().rev()) {
+            let along = self.node.taps(coordinate, size);
+            let join = |&(at, weight): &(Option<usize>, f32)| {
+                let next = along.into_iter().take(self.node.mode.taps());
+                next.map(move |(a, w)| (at.zip(a).map(|(at, a)| at * size + a), weight * w))
+            };
+            taps = taps.iter().flat_map(join).collect();
+        }
+        seen.taps.extend(taps.into_iter().map(|(at, weight)| (at.unwrap_or(usize::MAX), weight)));
     }
 
     /// The weighted sums at places of a plane.
     fn sum(&self, plane: usize, seen: &Seen, to: &mut [f32]) {
         let area: usize = self.spatial.iter().product();
         let plane = &self.values[plane * area..][..area];
-        let mut start = 0;
-        for (to, &end) in to.iter_mut().zip(&seen.ends) {
-            let taps = &seen.taps[start..end];
-            *to = taps.iter().map(|&(at, weight)| plane[at] * weight).sum();
-            start = end;
+        match self.taps() {
+            1 => sums::<1>(plane, &seen.taps, 1, to),
+            4 => sums::<4>(plane, &seen.taps, 4, to),
+            8 => sums::<8>(plane, &seen.taps, 8, to),
+            16 => sums::<16>(plane, &seen.taps, 16, to),
+            taps => sums::<0>(plane, &seen.taps, taps, to),
         }
     }
 }
 
-/// Elements of a plane and their weights, for some places.
+/// The weighted sums at places that read `TAPS` elements each, or `taps` where that is 0.
+#[inline(always)]
+fn sums<const TAPS: usize>(plane: &[f32], seen: &[(usize, f32)], taps: usize, to: &mut [f32]) {
+    let taps = if TAPS == 0 { taps } else { TAPS };
+    for (to, seen) in to.iter_mut().zip(seen.chunks_exact(taps)) {
+        // An element outside of the image is zero.
+        *to = seen.iter().map(|&(at, weight)| plane.get(at).copied().unwrap_or_default() * weight).sum();
+    }
+}
+
+/// Elements of a plane and their weights for some places, as many for each; `usize::MAX` is outside of the plane.
 #[derive(Default)]
 struct Seen {
     taps: Vec<(usize, f32)>,
-    /// Where the taps of each place end.
-    ends: Vec<usize>,
 }
 
 #[cfg(test)]

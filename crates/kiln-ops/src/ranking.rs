@@ -324,6 +324,51 @@ fn order_first(entries: &mut [Entry], count: usize) {
     entries[..count].sort_unstable_by(&mut compare);
 }
 
+/// Whether a value is greater than another, or one of both is NaN.
+#[allow(clippy::neg_cmp_op_on_partial_ord, reason = "NaN is neither below nor equal")]
+fn not_below<W: Wide>(value: W, other: W) -> bool {
+    !(value <= other)
+}
+
+/// Whether a value is less than another, or one of both is NaN.
+#[allow(clippy::neg_cmp_op_on_partial_ord, reason = "NaN is neither above nor equal")]
+fn not_above<W: Wide>(value: W, other: W) -> bool {
+    !(value >= other)
+}
+
+/// Values of a line that are compared at once with the last entry that is kept.
+const GROUP: usize = 32;
+
+/// Leaves the first `count` entries of a line in `entries`, in order, and sorts few others. `beats` says of a value
+/// whether it may come before another one; it is asked before ordinals are.
+fn leading<W: Ordinal>(
+    line: &[W],
+    count: usize,
+    ordinal: impl Fn(W) -> u64,
+    beats: impl Fn(W, W) -> bool,
+    entries: &mut Vec<Entry>,
+) {
+    let room = count + count.max(4 * GROUP);
+    let mut last: Option<Entry> = None;
+    let mut pace = Pace::default();
+    for (group, values) in line.chunks(GROUP).enumerate() {
+        pace.step(GROUP);
+        let is_beaten = |last: Entry| values.iter().fold(false, |any, &value| any | beats(value, line[last.place]));
+        if last.is_some_and(|last| !is_beaten(last)) {
+            continue;
+        }
+        let ranked = values.iter().enumerate().map(|(at, &value)| (group * GROUP + at, ordinal(value)));
+        // Of equal elements the first comes first, so a later one never replaces it.
+        let ahead = ranked.filter(|&(_, ordinal)| last.is_none_or(|last| ordinal < last.ordinal));
+        entries.extend(ahead.map(|(place, ordinal)| Entry { ordinal, place }));
+        if entries.len() > room {
+            last = Some(*entries.select_nth_unstable(count - 1).1);
+            entries.truncate(count);
+        }
+    }
+    order_first(entries, count);
+}
+
 /// For each line, the places of its first `count` elements by rank, line by line.
 fn top<W: Ordinal>(
     input: &Tensor,
@@ -344,10 +389,17 @@ fn top<W: Ordinal>(
             load_long(input, run, &mut line)?;
             let ordinal = |value: W| if largest { !value.ordinal() } else { value.ordinal() };
             entries.clear();
-            let ranked = line.iter().enumerate().map(|(place, &value)| Entry { ordinal: ordinal(value), place });
-            ranked.collected_into(&mut entries);
-            pace.step(length);
-            order_first(&mut entries, count);
+            match (count <= length / 4, largest) {
+                (true, true) => leading(&line, count, ordinal, not_below, &mut entries),
+                (true, false) => leading(&line, count, ordinal, not_above, &mut entries),
+                (false, _) => {
+                    let ranked = line.iter().enumerate();
+                    let ranked = ranked.map(|(place, &value)| Entry { ordinal: ordinal(value), place });
+                    ranked.collected_into(&mut entries);
+                    pace.step(length);
+                    order_first(&mut entries, count);
+                }
+            }
             places.iter_mut().zip(&entries).for_each(|(to, entry)| *to = entry.place);
         }
         Ok(())
@@ -474,6 +526,33 @@ mod tests {
         let columns = Trial::new("TopK").outputs(2).int("axis", 0).input(&[2, 2], &[1u8, 9, 7, 2]).input(&[1], &[1i64]);
         columns.gives(&[1, 2], &[7u8, 9]);
         Trial::new("TopK").version(9).outputs(2).int("k", 1).input(&[2], &[f16::ONE, f16::NAN]).run().unwrap();
+    }
+
+    #[test]
+    fn few_of_many_are_what_a_whole_order_gives() {
+        let values: Vec<f32> = (0..3000)
+            .map(|at| match (at * 7919) % 1009 {
+                13 => f32::NAN,
+                17 => f32::INFINITY,
+                19 => -0.0,
+                other => ((other % 97) as f32 - 48.0) / 4.0,
+            })
+            .collect();
+        for (largest, count) in [(1, 1), (0, 1), (1, 50), (0, 50), (1, 700), (0, 700)] {
+            let found = Trial::new("TopK")
+                .outputs(2)
+                .int("largest", largest)
+                .input(&[1, values.len()], &values)
+                .input(&[1], &[count as i64])
+                .run()
+                .unwrap();
+            let mut places: Vec<i64> = (0..values.len() as i64).collect();
+            places.sort_by(|&a, &b| {
+                let order = super::rank(values[a as usize], values[b as usize]);
+                if largest == 1 { order.reverse() } else { order }
+            });
+            assert_eq!(found[1].as_slice::<i64>().unwrap(), &places[..count], "{largest} {count}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod lines;
 mod texts;
 
+use kiln_kernels::Parallel;
 use kiln_kernels::memory::{self, Collect, Pace};
 use kiln_model::NodeDesc;
 use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
@@ -82,9 +83,9 @@ impl Target {
     }
 
     /// The blocks of the data that the blocks of updates go to.
-    fn places(self, data: &[usize], indices: &Tensor) -> Result<Vec<usize>, NodeError> {
+    fn places(self, data: &[usize], indices: &Tensor, parallel: &dyn Parallel) -> Result<Vec<usize>, NodeError> {
         match self {
-            Target::Elements { axis } => element_places(data, indices, axis_of(axis, data.len())?),
+            Target::Elements { axis } => element_places(data, indices, axis_of(axis, data.len())?, parallel),
             Target::Parts => {
                 let depth = indices.shape().last().copied().unwrap_or(0);
                 tuple_places(&data[..depth], indices)
@@ -157,7 +158,7 @@ impl Node for Scatter {
                 return Ok(());
             }
         }
-        let put = Put { places: self.target.places(data.shape(), indices)?, block };
+        let put = Put { places: self.target.places(data.shape(), indices, cx.parallel)?, block };
         let output = match self.reduction {
             None => rearrange(&put, &[updates], data)?,
             Some(step) if data.dtype() == DType::String => combine_texts(step, &put, updates, data)?,
