@@ -54,7 +54,13 @@ fn rows() -> Vec<Row> {
         ),
         ("LpPool", 1, vec![square(1200)], DType::F32, with(window(1001), "p", 3.into())),
         ("LRN", 1, vec![vec![1, 4000, 20, 20]], DType::F32, vec![("size", 4001.into())]),
-        ("RoiAlign", 1, vec![square(100), vec![50, 4], vec![50]], DType::F32, vec![("sampling_ratio", 4096.into())]),
+        (
+            "RoiAlign",
+            1,
+            vec![square(100), vec![50, 4], vec![50]],
+            DType::F32,
+            vec![("sampling_ratio", 4096.into()), ("mode", "max".into())],
+        ),
         (
             "LSTM",
             1,

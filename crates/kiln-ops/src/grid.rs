@@ -171,6 +171,31 @@ impl GridSample {
         }
     }
 
+    /// The four elements of an image of rows and columns that linear sampling reads at a place within; `None` where
+    /// one of them is outside, and for the other modes.
+    #[inline]
+    fn inside(&self, place: [f32; 2], [height, width]: [usize; 2]) -> Option<[(usize, f32); 4]> {
+        if self.mode != Mode::Linear {
+            return None;
+        }
+        let along = |coordinate: f32, size: usize| {
+            let length = size as f32;
+            let place = match self.align {
+                true => (coordinate + 1.0) / 2.0 * (length - 1.0),
+                false => ((coordinate + 1.0) * length - 1.0) / 2.0,
+            };
+            // Sizes beyond 2^24 have places that are no elements.
+            (place >= 0.0 && place < length - 1.0 && length < WHOLE).then(|| {
+                let first = place as usize;
+                (first, place - first as f32)
+            })
+        };
+        let ((row, down), (column, right)) = (along(place[0], height)?, along(place[1], width)?);
+        let at = row * width + column;
+        let (up, left) = (1.0 - down, 1.0 - right);
+        Some([(at, up * left), (at + 1, up * right), (at + width, down * left), (at + width + 1, down * right)])
+    }
+
     /// The element at a whole place; `None` where there is none.
     #[inline]
     fn element(&self, place: f32, size: usize, least: f32, greatest: f32) -> Option<usize> {
@@ -348,6 +373,10 @@ impl Sampling<'_> {
             [height, width] => {
                 let taps = self.node.mode.taps();
                 for place in grid.chunks_exact(2) {
+                    if let Some(four) = self.node.inside([place[1], place[0]], [height, width]) {
+                        seen.taps.extend_from_slice(&four);
+                        continue;
+                    }
                     let (rows, columns) = (self.node.taps(place[1], height), self.node.taps(place[0], width));
                     for &(row, by_row) in &rows[..taps] {
                         seen.taps.extend(columns[..taps].iter().map(|&(column, by_column)| {

@@ -1,7 +1,7 @@
 //! Regions of images: RoiAlign pools each.
 
 use kiln_kernels::Parallel;
-use kiln_kernels::memory::{Collect, Pace};
+use kiln_kernels::memory::{self, Collect, Pace};
 use kiln_kernels::parallel::for_each_chunk;
 use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Element, Tensor, TensorSpec};
@@ -106,12 +106,12 @@ impl RoiAlign {
             }
             let Tables { rows, columns, .. } = tables.get_or_insert_with(|| Tables {
                 region: number,
-                rows: region.rows.neighbours(self.bins[0], image.height),
-                columns: region.columns.neighbours(self.bins[1], image.width),
+                rows: region.rows.bins(self.bins[0], image.height, self.max),
+                columns: region.columns.bins(self.bins[1], image.width, self.max),
             });
             let plane = image.plane(region.batch, channel);
             for (bin, to) in bins.iter_mut().enumerate() {
-                let samples = [&rows[bin / self.bins[1]][..], &columns[bin % self.bins[1]]];
+                let samples = [&rows[bin / self.bins[1]], &columns[bin % self.bins[1]]];
                 unseen += samples[0].len() * samples[1].len();
                 if unseen >= UNSEEN {
                     unseen = 0;
@@ -129,23 +129,29 @@ impl RoiAlign {
     fn pooled<W: Copy + Into<f64>>(
         &self,
         plane: Plane<'_, W>,
-        [rows, columns]: [&[Neighbours]; 2],
+        [rows, columns]: [&Bin; 2],
         parallel: &dyn Parallel,
     ) -> Option<f64> {
         let piece = (UNSEEN / columns.len().max(1)).max(1);
-        let (mut sum, mut most) = (0.0, None);
-        for (number, rows) in rows.chunks(piece).enumerate() {
-            if number > 0 && parallel.is_stopped() {
+        let goes_on = |number: usize| number == 0 || !parallel.is_stopped();
+        if self.max {
+            let mut most = None;
+            for (number, rows) in rows.neighbours.chunks(piece).enumerate() {
+                if !goes_on(number) {
+                    return None;
+                }
+                most = greatest(plane, [rows, &columns.neighbours], most);
+            }
+            return Some(most.unwrap_or(0.0));
+        }
+        let mut sum = 0.0;
+        for (number, rows) in rows.taps.chunks(piece).enumerate() {
+            if !goes_on(number) {
                 return None;
             }
-            if self.max {
-                most = greatest(plane, [rows, columns], most);
-            } else {
-                sum = total(plane, [rows, columns], sum);
-            }
+            sum += total(plane, [rows, &columns.taps]);
         }
-        let count = (rows.len() * columns.len()).max(1) as f64;
-        Some(if self.max { most.unwrap_or(0.0) } else { sum / count })
+        Some(sum / (rows.samples * columns.samples).max(1) as f64)
     }
 
     /// Pools all regions, their planes shared out between threads; `narrowed` makes elements of results.
@@ -181,8 +187,8 @@ impl RoiAlign {
 }
 
 impl Extent {
-    /// For each bin, its samples in an axis of `size` elements.
-    fn neighbours(&self, bins: usize, size: usize) -> Vec<Vec<Neighbours>> {
+    /// The bins in an axis of `size` elements: their samples one by one, or what the samples read in total.
+    fn bins(&self, bins: usize, size: usize, one_by_one: bool) -> Vec<Bin> {
         let last = size as f64 - 1.0;
         let sample = |place: f64| {
             if !(-1.0..=size as f64).contains(&place) {
@@ -197,9 +203,44 @@ impl Extent {
         let of_bin = |number: usize| {
             pace.step(4 * self.samples as usize);
             let place = |index: usize| self.start + self.bin * (number as f64 + (index as f64 + 0.5) / self.samples);
-            (0..self.samples as usize).map(|index| sample(place(index))).collected()
+            let samples = self.samples as usize;
+            let neighbours = (0..samples).map(|index| sample(place(index)));
+            let mut kept = Vec::new();
+            let mut taps = memory::with_capacity(if one_by_one { 0 } else { (2 * samples).min(size) });
+            if one_by_one {
+                kept = neighbours.collected();
+            } else {
+                neighbours.flatten().flatten().for_each(|(at, weight)| add_tap(&mut taps, at, weight));
+            }
+            Bin { samples, neighbours: kept, taps }
         };
         (0..bins).map(of_bin).collected()
+    }
+}
+
+/// A bin along one axis.
+struct Bin {
+    /// How many samples it has.
+    samples: usize,
+    /// The samples, where they are looked at one by one.
+    neighbours: Vec<Neighbours>,
+    /// The elements that all samples read, each with the sum of its weights, where samples are added.
+    taps: Vec<(usize, f64)>,
+}
+
+impl Bin {
+    /// What is read along the axis.
+    fn len(&self) -> usize {
+        self.neighbours.len().max(self.taps.len())
+    }
+}
+
+/// Adds the weight of an element. Samples lie in order along an axis, so that an element met before is one of the last
+/// two.
+fn add_tap(taps: &mut Vec<(usize, f64)>, at: usize, weight: f64) {
+    match taps.iter_mut().rev().take(2).find(|(known, _)| *known == at) {
+        Some((_, sum)) => *sum += weight,
+        None => taps.push((at, weight)),
     }
 }
 
@@ -242,8 +283,8 @@ impl<W: Copy + Into<f64>> Plane<'_, W> {
 /// The samples of a region's bins along both axes.
 struct Tables {
     region: usize,
-    rows: Vec<Vec<Neighbours>>,
-    columns: Vec<Vec<Neighbours>>,
+    rows: Vec<Bin>,
+    columns: Vec<Bin>,
 }
 
 /// The operands that all tasks of a pooling share.
@@ -254,14 +295,13 @@ struct Pooling<'a, W> {
     narrowed: fn(f64) -> W,
 }
 
-/// `before` plus the sum of samples. Samples outside are zero.
-fn total<W: Copy + Into<f64>>(plane: Plane<'_, W>, [rows, columns]: [&[Neighbours]; 2], before: f64) -> f64 {
-    let mut sum = before;
-    for &row in rows.iter().flatten() {
-        for &column in columns.iter().flatten() {
-            let [a, b, c, d] = plane.parts(row, column);
-            sum += a + b + c + d;
-        }
+/// The sum of samples: weights of rows and of columns are factors of each element's weight. Samples outside are zero.
+fn total<W: Copy + Into<f64>>(plane: Plane<'_, W>, [rows, columns]: [&[(usize, f64)]; 2]) -> f64 {
+    let mut sum = 0.0;
+    for &(row, by_row) in rows {
+        let line = &plane.values[row * plane.width..][..plane.width];
+        let of_row: f64 = columns.iter().map(|&(column, weight)| line[column].into() * weight).sum();
+        sum += of_row * by_row;
     }
     sum
 }
