@@ -304,8 +304,8 @@ struct Entry {
     place: usize,
 }
 
-/// Puts the first `count` entries of a line to its start, in order.
-fn order_first(entries: &mut [Entry], count: usize) {
+/// Puts the first `count` entries to the start, in order.
+pub(crate) fn order_first<T: Ord>(entries: &mut [T], count: usize) {
     if entries.len() < Pace::UNITS {
         if count < entries.len() {
             entries.select_nth_unstable(count);
@@ -314,7 +314,7 @@ fn order_first(entries: &mut [Entry], count: usize) {
     }
     // Ordering that many takes seconds.
     let mut pace = Pace::default();
-    let mut compare = |a: &Entry, b: &Entry| {
+    let mut compare = |a: &T, b: &T| {
         pace.step(1);
         a.cmp(b)
     };

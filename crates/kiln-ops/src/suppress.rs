@@ -3,12 +3,12 @@
 //! How many stay is known when the boxes have been compared, and boxes differ in each request. So this is a
 //! [`Flow`], which makes its output when it runs, and not a node, whose output's size is inferred before.
 
-use kiln_kernels::memory::{self, Collect, Pace};
+use kiln_kernels::memory::{self, Collect};
 use kiln_model::Value;
 use kiln_run::{Flow, FlowCx, NodeError};
 use kiln_tensor::Tensor;
 
-use super::{FlowLoad, FlowOperator, OpError, Ordinal, refused};
+use super::{FlowLoad, FlowOperator, OpError, Ordinal, order_first, refused};
 
 /// The operator of this file.
 pub(super) const OPERATORS: &[FlowOperator] = &[("", "NonMaxSuppression", make)];
@@ -123,6 +123,9 @@ impl Suppression {
             [same, classes, each] if same == batches && each == count => classes,
             _ => return Err(mismatch(boxes, scores)),
         };
+        if u32::try_from(count).is_err() {
+            return Err(NodeError::Limit { what: "boxes of an image", limit: u32::MAX.into() });
+        }
         let most = match input(2).map(Tensor::to_i64_vec).transpose()?.as_deref() {
             Some(&[most]) => usize::try_from(most).unwrap_or(0),
             _ => 0,
@@ -142,15 +145,10 @@ impl Suppression {
                 let scores = &scores[(batch * classes + class) * count..][..count];
                 check()?;
                 let good = |&place: &usize| least_score.is_none_or(|least| scores[place] > least);
-                let ranked = (0..count).filter(good).map(|place| (rank_of(scores[place]), place));
-                let mut order: Vec<(u64, usize)> = ranked.collected();
-                let mut pace = Pace::default();
-                order.sort_unstable_by(|a, b| {
-                    pace.step(1);
-                    a.cmp(b)
-                });
+                let ranked = (0..count).filter(good).map(|place| rank_of(scores[place]) << 32 | place as u64);
+                let mut order = Ordered::new(ranked.collected(), most);
                 let mut kept = Kept::default();
-                for (_, candidate) in order {
+                while let Some(candidate) = order.next() {
                     if kept.count >= most {
                         break;
                     }
@@ -171,10 +169,43 @@ impl Suppression {
     }
 }
 
-/// A number that is the less the better a score is. NaN, which passes no threshold, comes after all numbers. ONNX says
-/// nothing of NaN, and onnxruntime leaves it wherever its heap does, mostly there.
+/// A number that is the less the better a score is, of 32 bits. NaN, which passes no threshold, comes after all numbers.
+/// ONNX says nothing of NaN, and onnxruntime leaves it wherever its heap does, mostly there.
 fn rank_of(score: f32) -> u64 {
-    if score.is_nan() { u64::MAX } else { !score.ordinal() }
+    let last = u64::from(u32::MAX);
+    if score.is_nan() { last } else { last - score.ordinal() }
+}
+
+/// Places of boxes, the best score first and of equal scores the first box. Only those that are asked for are sorted:
+/// mostly few of many boxes stay.
+struct Ordered {
+    /// A rank in the upper half, a place in the lower one.
+    entries: Vec<u64>,
+    /// Entries at the front that are in order.
+    sorted: usize,
+    /// Entries to sort next.
+    share: usize,
+    given: usize,
+}
+
+impl Ordered {
+    /// All of these; `most` boxes are likely to stay.
+    fn new(entries: Vec<u64>, most: usize) -> Ordered {
+        Ordered { entries, sorted: 0, share: most.saturating_mul(2).max(64), given: 0 }
+    }
+
+    fn next(&mut self) -> Option<usize> {
+        if self.given == self.sorted {
+            let rest = &mut self.entries[self.sorted..];
+            let share = self.share.min(rest.len());
+            order_first(rest, share);
+            self.sorted += share;
+            self.share = self.share.saturating_mul(2);
+        }
+        let entry = *self.entries.get(self.given)?;
+        self.given += 1;
+        Some((entry & u64::from(u32::MAX)) as usize)
+    }
 }
 
 fn mismatch(boxes: &Tensor, scores: &Tensor) -> NodeError {
@@ -207,6 +238,22 @@ mod tests {
         let least = Tensor::scalar(least);
         let inputs = [boxes, scores, &most, &overlap, &least].map(Some);
         Suppression { centred: false }.select(&inputs, || Ok(()))
+    }
+
+    #[test]
+    fn any_number_of_boxes_stays_in_the_order_of_scores() {
+        let count = 500;
+        let corners: Vec<f32> = (0..count).flat_map(|at| [0.0, 2.0 * at as f32, 1.0, 2.0 * at as f32 + 1.0]).collect();
+        let scores: Vec<f32> = (0..count).map(|at| ((at * 7919) % 251) as f32 - 100.0).collect();
+        let mut places: Vec<usize> = (0..count).collect();
+        places.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
+        let boxes = Tensor::from_slice([1, count, 4], &corners).unwrap();
+        let scores = Tensor::from_slice([1, 1, count], &scores).unwrap();
+        for most in [1, 30, 31, 200, 500, 1000] {
+            let selected = select(&boxes, &scores, most, f32::MIN).unwrap();
+            let want: Vec<[i64; 3]> = places.iter().take(most as usize).map(|&place| [0, 0, place as i64]).collect();
+            assert_eq!(selected, want, "{most}");
+        }
     }
 
     #[test]
