@@ -16,6 +16,8 @@
 //! | erf | 6e-7 absolute |
 //! | sin, cos | 2 ulp below 2^18, 6e-7 absolute from there on |
 //! | tan | 4 ulp below 2^18 |
+//! | asin, acos, atan | 2 ulp |
+//! | sinh, cosh, asinh, acosh, atanh | 3 ulp |
 //! | GELU | 1e-6 absolute, 3 ulp above 5 |
 //!
 //! NaN stays NaN, and infinities give what the formulas of [`UnaryOp`] give. Polynomials and rationals are minimax fits
@@ -23,15 +25,17 @@
 //! `f32` one after the other with the rest refitted; the error stated beside each is that of the rounded fit in exact
 //! arithmetic.
 //!
-//! This file knows operations and registers, never loops or memory. Next: [`functions`] for the rows, [`exp`], [`log`]
-//! and [`erf`] for the transcendental ones; `cpu/chain/emit.rs` for a caller.
+//! This file knows operations and registers, never loops or memory. Next: [`functions`] for the rows, [`exp`], [`log`],
+//! [`erf`], [`trig`], [`arcs`] and [`sinh`] for the transcendental ones; `cpu/chain/emit.rs` for a caller.
 
+mod arcs;
 pub mod binary;
 mod erf;
 mod exp;
 pub mod functions;
 mod interleaved;
 mod log;
+mod sinh;
 mod trig;
 
 #[cfg(test)]
@@ -65,8 +69,7 @@ pub fn temps(op: UnaryOp) -> usize {
     op.temps()
 }
 
-/// About how many instructions [`emit_unary`] makes, for cost models. A division counts as four, a function without
-/// code as the time of one call.
+/// About how many instructions [`emit_unary`] makes, for cost models. A division counts as four.
 #[must_use]
 pub fn instructions(op: UnaryOp) -> u32 {
     op.instructions()

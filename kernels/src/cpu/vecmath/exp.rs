@@ -57,7 +57,7 @@ pub(super) fn exp_nonpositive(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]
     // results.
     let least = asm.held(n, -88.0);
     asm.vmax(v, least, v);
-    let scale = reduce(asm, v, n, p, 1.0);
+    let scale = reduce(asm, v, n, p, 1.0, EXPONENT_MAGIC);
     // scale lives in p; the polynomial goes through n.
     horner(asm, n, v, &Q);
     asm.vfma213(n, v, 1.0);
@@ -65,13 +65,13 @@ pub(super) fn exp_nonpositive(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]
     asm.vmul(v, v, scale);
 }
 
-/// Splits v * factor into r (left in v) and 2^n, whose register is returned: `scale`. `n` is destroyed.
-/// n must lie in -127..=127.
-fn reduce(asm: &mut Interleaved<'_>, v: Vreg, n: Vreg, scale: Vreg, factor: f32) -> Vreg {
-    asm.vload(n, EXPONENT_MAGIC);
+/// Splits v * factor into r (left in v) and 2^n, whose register is returned: `scale`. `n` is destroyed. `magic` is
+/// [`EXPONENT_MAGIC`], with which n must lie in -127..=127, or less, for the scale of a lower power.
+fn reduce(asm: &mut Interleaved<'_>, v: Vreg, n: Vreg, scale: Vreg, factor: f32, magic: f32) -> Vreg {
+    asm.vload(n, magic);
     asm.vfma231(n, v, factor * LOG2_E);
     asm.vishl(scale, n, 23);
-    asm.vadd(n, n, -EXPONENT_MAGIC);
+    asm.vadd(n, n, -magic);
     if factor != 1.0 {
         asm.vmul(v, v, factor);
     }
@@ -82,13 +82,24 @@ fn reduce(asm: &mut Interleaved<'_>, v: Vreg, n: Vreg, scale: Vreg, factor: f32)
 
 /// v = exp(v * factor) - 1 for v * factor in -87..=87, accurate near zero.
 fn expm1(asm: &mut Interleaved<'_>, v: Vreg, p: Vreg, scale: Vreg, factor: f32) {
-    reduce(asm, v, p, scale, factor);
+    reduce(asm, v, p, scale, factor, EXPONENT_MAGIC);
     horner(asm, p, v, &Q);
     asm.vmul(p, p, v);
     asm.vfma213(p, v, v);
     // s (p + 1) - 1 = s p + (s - 1), where s - 1 is exact or far below the rounding of s p.
     asm.vadd(v, scale, -1.0);
     asm.vfma231(v, scale, p);
+}
+
+/// For 0 <= v, made at most `hi` < 89.7: a quarter of exp(v) is scale (p + 1), where scale is a power of two and p is
+/// accurate near zero. NaN stays in p; v is destroyed.
+pub(super) fn quarter_of_exp(asm: &mut Interleaved<'_>, v: Vreg, p: Vreg, scale: Vreg, hi: f32) {
+    let bound = asm.held(p, hi);
+    asm.vmin(v, bound, v);
+    reduce(asm, v, p, scale, 1.0, EXPONENT_MAGIC - 2.0);
+    horner(asm, p, v, &Q);
+    asm.vmul(p, p, v);
+    asm.vfma213(p, v, v);
 }
 
 /// v = 1 / (1 + exp(-v)), as e / (1 + e): the relative error of e cancels where e is large, and e is accurate where

@@ -3,19 +3,16 @@
 //!
 //! The emitters, the cost models and the kernels of devices are derived from the rows. A row has
 //! - `code`: the emitted instructions, in place on register `v`, with `temps` temporaries, and the approximate number
-//!   of instructions (a division counts as four); `none` where there is no code and programs are interpreted. A
-//!   condition after `if` limits it to some parameters;
+//!   of instructions (a division counts as four). A condition after `if` limits it to some parameters: programs with
+//!   others are interpreted;
 //! - `cuda`: the function of a variable in CUDA C, in single precision. Where a formula would lose NaN or digits, it
 //!   calls a function from the sources of devices.
 
 use super::interleaved::Interleaved;
-use super::{MAGNITUDE, SIGN, erf, exp, log, trig};
+use super::{MAGNITUDE, SIGN, arcs, erf, exp, log, sinh, trig};
 use crate::jit::Vreg;
 use crate::jit::asm::{Predicate, Rounding};
 use crate::problem::functions::UnaryOp;
-
-/// The cost of a function without code, in instructions: the time of one call.
-const INTERPRETED: u32 = 800;
 
 /// A float by its bits, in CUDA C.
 pub(crate) fn literal(bits: crate::problem::functions::Bits) -> String {
@@ -24,9 +21,6 @@ pub(crate) fn literal(bits: crate::problem::functions::Bits) -> String {
 
 /// A part of a row's `code`.
 macro_rules! code {
-    (is none) => {
-        false
-    };
     (is { if $holds:expr, $($rest:tt)* }) => {
         $holds
     };
@@ -36,16 +30,9 @@ macro_rules! code {
     (temps { $(if $holds:expr,)? temps: $temps:expr, $($rest:tt)* }) => {
         $temps
     };
-    (temps none) => {
-        0
-    };
     (instructions { $(if $holds:expr,)? temps: $temps:expr, instructions: $count:expr, $($rest:tt)* }) => {
         $count
     };
-    (instructions none) => {
-        INTERPRETED
-    };
-    (emit($($given:ident)*) none) => {{}};
     (emit($side:ident $value:ident $given:ident)
         { $(if $holds:expr,)? temps: $temps:expr, instructions: $count:expr,
           emit: |$asm:ident, $v:ident, $own:ident| $emit:expr }) => {{
@@ -268,35 +255,41 @@ functions! {
         cuda: |x| format!("tanf({x})"),
     }
     Asin => {
-        code: none,
+        code: { temps: arcs::TEMPS, instructions: 31, emit: |asm, v, temps| arcs::asin(asm, v, temps) },
         cuda: |x| format!("asinf({x})"),
     }
     Acos => {
-        code: none,
+        code: { temps: arcs::TEMPS, instructions: 36, emit: |asm, v, temps| arcs::acos(asm, v, temps) },
         cuda: |x| format!("acosf({x})"),
     }
     Atan => {
-        code: none,
+        code: { temps: arcs::TEMPS, instructions: 29, emit: |asm, v, temps| arcs::atan(asm, v, temps) },
         cuda: |x| format!("atanf({x})"),
     }
     Sinh => {
-        code: none,
+        code: { temps: sinh::TEMPS, instructions: 29, emit: |asm, v, temps| sinh::sinh(asm, v, temps) },
         cuda: |x| format!("sinhf({x})"),
     }
     Cosh => {
-        code: none,
+        code: { temps: sinh::TEMPS, instructions: 20, emit: |asm, v, temps| sinh::cosh(asm, v, temps) },
         cuda: |x| format!("coshf({x})"),
     }
     Asinh => {
-        code: none,
+        code: { temps: sinh::INVERSE_TEMPS, instructions: 52, emit: |asm, v, temps| {
+            sinh::asinh(asm, v, temps);
+        } },
         cuda: |x| format!("asinhf({x})"),
     }
     Acosh => {
-        code: none,
+        code: { temps: sinh::INVERSE_TEMPS, instructions: 50, emit: |asm, v, temps| {
+            sinh::acosh(asm, v, temps);
+        } },
         cuda: |x| format!("acoshf({x})"),
     }
     Atanh => {
-        code: none,
+        code: { temps: sinh::INVERSE_TEMPS, instructions: 40, emit: |asm, v, temps| {
+            sinh::atanh(asm, v, temps);
+        } },
         cuda: |x| format!("atanhf({x})"),
     }
     Not => {

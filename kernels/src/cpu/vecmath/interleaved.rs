@@ -82,7 +82,7 @@ macro_rules! shifts {
     };
 }
 
-three_operands!(vadd, vmul, vdiv, vmax, vmin, vfma231, vfma213, vfnma231, vand, vor, vxor, viadd, visub);
+three_operands!(vadd, vsub, vmul, vdiv, vmax, vmin, vfma231, vfma213, vfnma231, vand, vor, vxor, viadd, visub);
 two_operands!(vsqrt, vmov, vcvt_i32, vcvt_f32);
 shifts!(vishl, vishr, visar);
 

@@ -68,6 +68,32 @@ pub(super) fn log(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {
     asm.select(v, special, b, c);
 }
 
+/// v = log(1 + v) for v >= 0, up to 2^126; infinity and NaN stay. 1 + v = 2^e (1 + m) by the exponent of its rounded
+/// sum, and m is computed from v, so that a small v keeps its digits.
+pub(super) fn log1p(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {
+    let (e, c, m, square) = (temps[0], temps[1], temps[2], temps[3]);
+    asm.vadd(e, v, 1.0);
+    asm.visub(e, e, Src::Const(ROOT_HALF));
+    asm.visar(e, e, 23);
+    // c = 2^-e, m = 2^-e v + (2^-e - 1)
+    asm.vishl(c, e, 23);
+    let one = asm.held(m, 1.0);
+    asm.visub(c, one, c);
+    asm.vadd(m, c, -1.0);
+    asm.vfma231(m, c, v);
+    asm.vcvt_f32(e, e);
+    horner(asm, c, m, &P);
+    asm.vfma213(c, m, -0.5);
+    asm.vmul(square, m, m);
+    asm.vmul(c, c, square);
+    asm.vfma231(c, e, LN2_LO);
+    asm.vadd(c, c, m);
+    asm.vfma231(c, e, LN2_HI);
+    let finite = asm.mask(m);
+    asm.compare(finite, Predicate::Less, v, f32::INFINITY);
+    asm.select(v, finite, c, v);
+}
+
 /// log(1 + e^x) = max(x, 0) + log1p(e^-|x|)
 pub(super) fn softplus(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {
     let positive = temps[3];
