@@ -6,7 +6,7 @@
 
 use std::sync::OnceLock;
 
-use bytemuck::{cast_slice, cast_slice_mut};
+use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use half::f16;
 use kiln_kernels::Isa;
 use kiln_kernels::cpu::halves;
@@ -159,6 +159,12 @@ pub(super) fn convert_part(source: DType, from: &[u8], target: DType, to: &mut [
             let pairs = cast_slice_mut::<u8, u16>(to).iter_mut().zip(cast_slice::<u8, u32>(from));
             pairs.for_each(|(to, &from)| *to = bf16_bits(from));
         }
+        (DType::F32, DType::U8) => each(from, to, |value| short(value) as u8),
+        (DType::F32, DType::I8) => each(from, to, |value| short(value) as i8),
+        (DType::F32, DType::U16) => each(from, to, |value| short(value) as u16),
+        (DType::F32, DType::I16) => each(from, to, |value| short(value) as i16),
+        (DType::F32, DType::I32) => each(from, to, short),
+        (DType::F32, DType::I64) => each(from, to, long),
         _ if source.is_float() && is_integer(target) => truncate(source, from, target, to)?,
         _ => dispatch!(Width::of(source)?, convert_through(source, from, target, to))?,
     }
@@ -168,6 +174,23 @@ pub(super) fn convert_part(source: DType, from: &[u8], target: DType, to: &mut [
 fn is_integer(dtype: DType) -> bool {
     use DType::{I8, I16, I32, I64, U8, U16, U32, U64};
     matches!(dtype, I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64)
+}
+
+/// Converts elements of `f32` one by one.
+fn each<T: Pod>(from: &[u8], to: &mut [u8], convert: impl Fn(f32) -> T) {
+    let pairs = cast_slice_mut::<u8, T>(to).iter_mut().zip(cast_slice::<u8, f32>(from));
+    pairs.for_each(|(to, &from)| *to = convert(from));
+}
+
+/// [`integer_of`] for types of up to 32 signed bits, without a branch, so that it is vectorised. Rust's conversion gives
+/// the least integer below the range; NaN is not less than anything.
+fn short(value: f32) -> i32 {
+    if value < (1u32 << 31) as f32 { value as i32 } else { i32::MIN }
+}
+
+/// [`integer_of`] for `i64`.
+fn long(value: f32) -> i64 {
+    if value < (1u64 << 63) as f32 { value as i64 } else { i64::MIN }
 }
 
 /// Floats as integers of one of the whole-byte types.
@@ -299,6 +322,20 @@ mod tests {
 
     fn cast(to: DType) -> Trial {
         Trial::new("Cast").int("to", onnx_code(to))
+    }
+
+    #[test]
+    fn floats_become_the_integers_that_processors_make_of_them() {
+        let mut values = vec![0.0, -0.0, 0.9, -0.9, 254.6, 300.0, -129.0, 65536.5, f32::NAN, f32::INFINITY];
+        values.extend([f32::NEG_INFINITY, 2f32.powi(31), -2f32.powi(31), 2f32.powi(63), -2f32.powi(63), 1e30, -1e30]);
+        values.extend((0..1000).map(|at| (at as f32 - 500.0) * 12_345.678));
+        let from: &[u8] = cast_slice(&values);
+        for target in [DType::U8, DType::I8, DType::U16, DType::I16, DType::I32, DType::I64] {
+            let [mut quick, mut by_definition] = [0; 2].map(|_| vec![0u8; values.len() * target.size()]);
+            convert_part(DType::F32, from, target, &mut quick).unwrap();
+            truncate(DType::F32, from, target, &mut by_definition).unwrap();
+            assert_eq!(quick, by_definition, "{target}");
+        }
     }
 
     #[test]
