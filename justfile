@@ -7,11 +7,11 @@ check:
     cargo clippy --profile quick --workspace --all-targets -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
     cargo test --profile quick
-    .ci/docs
+    tests/docs/run
 
 # The documents as a site in target/book, and all their links.
 docs:
-    .ci/docs
+    tests/docs/run
 
 # Tests from day to day, of a profile that compiles an edit in seconds: `just quick --test single_layer softmax`.
 quick *ARGS:
@@ -27,7 +27,7 @@ bench NAME:
 
 # The Python package's release wheel, as a repository that pip takes it from: `just wheels FOLDER`.
 wheels *ARGS:
-    .ci/wheels {{ARGS}}
+    python/wheels {{ARGS}}
 
 # Licences, sources, versions and, where their list can be had, vulnerabilities of all dependencies.
 deny:
@@ -39,7 +39,7 @@ zoo *ARGS:
 
 # The library and its tests under AddressSanitizer, and emitted code under valgrind.
 sanitize *ARGS:
-    .ci/sanitize {{ARGS}}
+    tests/sanitize/run {{ARGS}}
 
 # Operators of com.microsoft and ai.onnx.ml beside onnxruntime.
 contrib *ARGS:

@@ -7,9 +7,9 @@
 installs onnxruntime-node 1.30.0 from npm (some 300 MB) and runs MODEL, a network of token ids such as minilm, at eight
 lengths; without MODEL it makes a small one. `cxx` compiles cxx.cpp with g++ against onnxruntime's C++ header, of
 version 1.21 or later, and runs it beside the library of PyPI's onnxruntime 1.31.1. FOLDER has the header; without it
-.ci/ort-header fetches version 1.21. `ort` runs the library tests of the crate `ort`, of the release that this workspace
-is locked to, with models of its own, on both libraries. With `--valgrind` the C++ program runs on Kiln's library under
-valgrind's memcheck, whose findings are a failure. Everything else goes to a temporary folder. The last lines are the
+`cxx-header` beside this file fetches version 1.21. `ort` runs the library tests of the crate `ort`, of the release that
+this workspace is locked to, with models of its own, on both libraries. With `--valgrind` the C++ program runs on Kiln's
+library under valgrind's memcheck, whose findings are a failure. Everything else goes to a temporary folder. The last lines are the
 times of both; the exit code is 0 if the outputs are equal.
 """
 
@@ -80,7 +80,7 @@ def cxx(folder: pathlib.Path, options: argparse.Namespace) -> Sides:
     """A C++ program that opens the library that it is given."""
     headers = options.headers
     if headers is None:
-        fetch = subprocess.run([HERE.parents[2] / ".ci/ort-header"], stdout=subprocess.PIPE, text=True, check=True)
+        fetch = subprocess.run([HERE / "cxx-header"], stdout=subprocess.PIPE, text=True, check=True)
         headers = fetch.stdout.strip()
     venv, pip = environment(folder)
     subprocess.run([*pip, "onnx==1.23.2"], check=True)
@@ -96,7 +96,8 @@ def cxx(folder: pathlib.Path, options: argparse.Namespace) -> Sides:
 
 
 #: Memcheck, which ends with 9 where it has found anything. Emitted code changes where it is, so that it must look again.
-MEMCHECK = ["valgrind", "-q", "--error-exitcode=9", "--smc-check=all", f"--suppressions={HERE.parents[2]}/.ci/valgrind.supp"]
+SUPPRESSED = HERE.parents[2] / "tests/sanitize/valgrind.supp"
+MEMCHECK = ["valgrind", "-q", "--error-exitcode=9", "--smc-check=all", f"--suppressions={SUPPRESSED}"]
 
 
 #: Tests of `ort` that need what a model made here has not: custom operators, LoRA's data, a warning of onnxruntime's.

@@ -1,4 +1,4 @@
-"""Reads Markdown as far as links need it: what is prose, where links are, what anchors headings have."""
+"""Reads Markdown as far as links need it: what is prose, and where links are."""
 import re
 
 FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
@@ -42,22 +42,3 @@ def targets(line):
 
 def is_local(target):
     return not re.match(r"[a-z][a-z0-9+.-]*:", target, re.IGNORECASE)
-
-
-def headings(text):
-    for number, line in prose(text):
-        found = re.match(r" {0,3}(#{1,6})\s+(.*?)\s*#*\s*$", line)
-        if found:
-            yield number, len(found[1]), found[2]
-
-
-def anchors(text):
-    """The ids of a document's headings, as mdBook and the usual hosts of repositories make them."""
-    seen, ids = {}, set()
-    for _, _, title in headings(text):
-        title = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", title).replace("`", "").replace("*", "")
-        name = "".join("-" if c.isspace() else c for c in title.strip().lower() if c.isalnum() or c.isspace() or c in "-_")
-        count = seen.get(name, 0)
-        seen[name] = count + 1
-        ids.add(f"{name}-{count}" if count else name)
-    return ids

@@ -10,7 +10,7 @@ import posixpath
 import sys
 from pathlib import Path
 
-sys.dont_write_bytecode = True  # or a folder of bytecode is left in .ci
+sys.dont_write_bytecode = True  # or a folder of bytecode is left here
 import markdown  # noqa: E402
 
 SOURCES = {".rs": "rust", ".py": "python", ".toml": "toml", ".sh": "bash"}
