@@ -1,8 +1,8 @@
 """A preprocessor of mdBook: makes pages of what lies outside of docs/, and has all links point to pages.
 
-docs/SUMMARY.md lists documents at the top of the repository by `../NAME.md`; README.md is the first page, the others are
-below project/. A source file that a document links to becomes a page below source/. A link to a document that the
-summary lacks, to a folder or to nothing ends the build.
+docs/SUMMARY.md lists documents at the top of the repository by `../NAME.md`; README.md is the first page, the others
+are below project/. A source file that a document links to becomes a page below source/. A link to a document that the
+summary lacks, to a folder, out of the repository or to nothing ends the build.
 """
 import json
 import os
@@ -52,6 +52,9 @@ def main():
         if not path or not markdown.is_local(target):
             return target
         goal = posixpath.normpath(posixpath.join(posixpath.dirname(file), path))
+        if goal.startswith(("../", "/")):
+            problems.append(f"{file}: {target}: out of the repository")
+            return target
         if goal in documents:
             there = page_of(goal)
         elif (root / goal).is_file() and not goal.endswith(".md"):
@@ -77,7 +80,8 @@ def main():
         language = SOURCES.get(os.path.splitext(file)[1], "text")
         text = (root / file).read_text()
         content = f"# {file}\n\n``````{language},ignore\n{text.rstrip()}\n``````\n"
-        chapter = dict(name=file, content=content, number=None, sub_items=[], path=page, source_path=None, parent_names=[])
+        chapter = dict(name=file, content=content, path=page, source_path=None)
+        chapter |= dict(number=None, sub_items=[], parent_names=[])
         book["items"].append({"Chapter": chapter})
     json.dump(book, sys.stdout)
 

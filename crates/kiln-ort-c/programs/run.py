@@ -9,8 +9,8 @@ lengths; without MODEL it makes a small one. `cxx` compiles cxx.cpp with g++ aga
 version 1.21 or later, and runs it beside the library of PyPI's onnxruntime 1.31.1. FOLDER has the header; without it
 `cxx-header` beside this file fetches version 1.21. `ort` runs the library tests of the crate `ort`, of the release that
 this workspace is locked to, with models of its own, on both libraries. With `--valgrind` the C++ program runs on Kiln's
-library under valgrind's memcheck, whose findings are a failure. Everything else goes to a temporary folder. The last lines are the
-times of both; the exit code is 0 if the outputs are equal.
+library under valgrind's memcheck, whose findings are a failure. Everything else goes to a temporary folder. The last
+lines are the times of both; the exit code is 0 if the outputs are equal.
 """
 
 import argparse
@@ -95,8 +95,8 @@ def cxx(folder: pathlib.Path, options: argparse.Namespace) -> Sides:
     return Sides([program, models], libraries=(real, options.library))
 
 
-#: Memcheck, which ends with 9 where it has found anything. Emitted code changes where it is, so that it must look again.
 SUPPRESSED = HERE.parents[2] / "tests/sanitize/valgrind.supp"
+#: Memcheck, which ends with 9 where it has found anything. Emitted code changes where it is: memcheck must look again.
 MEMCHECK = ["valgrind", "-q", "--error-exitcode=9", "--smc-check=all", f"--suppressions={SUPPRESSED}"]
 
 
