@@ -48,14 +48,7 @@ pub(super) fn log(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {
     asm.vand(a, a, Src::Const(0x007f_ffff));
     asm.viadd(a, a, Src::Const(ROOT_HALF));
     asm.vadd(a, a, -1.0);
-    // c = log(1 + a) + b ln 2, small parts first
-    horner(asm, c, a, &P);
-    asm.vfma213(c, a, -0.5);
-    asm.vmul(d, a, a);
-    asm.vmul(c, c, d);
-    asm.vfma231(c, b, LN2_LO);
-    asm.vadd(c, c, a);
-    asm.vfma231(c, b, LN2_HI);
+    log_of_parts(asm, c, a, b, d);
     // Infinity and NaN stay, zero gives -inf, negative numbers give NaN.
     let special = asm.mask(a);
     asm.compare(special, Predicate::Less, v, f32::INFINITY);
@@ -66,6 +59,17 @@ pub(super) fn log(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {
     asm.compare(special, Predicate::Less, v, 0.0);
     asm.vload(b, f32::NAN);
     asm.select(v, special, b, c);
+}
+
+/// c = log(1 + m) + e ln 2, small parts first; `square` is overwritten.
+fn log_of_parts(asm: &mut Interleaved<'_>, c: Vreg, m: Vreg, e: Vreg, square: Vreg) {
+    horner(asm, c, m, &P);
+    asm.vfma213(c, m, -0.5);
+    asm.vmul(square, m, m);
+    asm.vmul(c, c, square);
+    asm.vfma231(c, e, LN2_LO);
+    asm.vadd(c, c, m);
+    asm.vfma231(c, e, LN2_HI);
 }
 
 /// v = log(1 + v) for v >= 0, up to 2^126; infinity and NaN stay. 1 + v = 2^e (1 + m) by the exponent of its rounded
@@ -82,13 +86,7 @@ pub(super) fn log1p(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {
     asm.vadd(m, c, -1.0);
     asm.vfma231(m, c, v);
     asm.vcvt_f32(e, e);
-    horner(asm, c, m, &P);
-    asm.vfma213(c, m, -0.5);
-    asm.vmul(square, m, m);
-    asm.vmul(c, c, square);
-    asm.vfma231(c, e, LN2_LO);
-    asm.vadd(c, c, m);
-    asm.vfma231(c, e, LN2_HI);
+    log_of_parts(asm, c, m, e, square);
     let finite = asm.mask(m);
     asm.compare(finite, Predicate::Less, v, f32::INFINITY);
     asm.select(v, finite, c, v);
