@@ -3,11 +3,12 @@
 //!
 //! A model is an ONNX file, which is packed first, or a packed file. Its named dimensions have the sizes behind the
 //! colon; all others are 1. Each round gives each model a process of its own, in turn: the load of the packed model,
-//! with records of an earlier process, its first request, the median of the repeats, and a second session beside the
-//! first, with the proportional memory (`Pss`, Linux only) that the second adds to the process when it is loaded and
-//! when it has answered. Figures are medians of the rounds. With several models, one more process loads them in turn,
-//! runs each once and drops it, 100 times in all, and prints the growth of its memory after a rest. With `--unprepared`
-//! nothing is made ready for requests at load: neither plans nor memory.
+//! with records of an earlier process, its first request, the median of the repeats, that of cold repeats, for which
+//! the processor's caches hold none of the weights, as for the first request, and a second session beside the first,
+//! with the proportional memory (`Pss`, Linux only) that the second adds to the process when it is loaded and when it
+//! has answered. Figures are medians of the rounds. With several models, one more process loads them in turn, runs each
+//! once and drops it, 100 times in all, and prints the growth of its memory after a rest. With `--unprepared` nothing is
+//! made ready for requests at load: neither plans nor memory.
 //!
 //! Files are in the page cache, because they have just been written or read. Without a model nothing is measured.
 
@@ -24,8 +25,11 @@ use kiln_tensor::{DType, Tensor};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// Requests behind the first one; the first is compared with their median.
+/// Requests behind the first one, and as many with cold caches; the first is compared with the median of each.
 const REPEATS: usize = 7;
+
+/// Bytes that are written before a cold repeat: several times what the last caches of most processors hold.
+const SWEPT: usize = 256 << 20;
 
 /// The first argument of a child; its task, the folder of records, the threads and the models follow.
 const CHILD: &str = "--child";
@@ -34,8 +38,15 @@ const CHILD: &str = "--child";
 const REST: Duration = Duration::from_secs(7);
 
 /// Figures of one process, in the order in which a child prints them.
-const FIGURES: [&str; 6] =
-    ["load ms", "first request ms", "repeat ms", "second session ms", "its MiB", "its MiB after a request"];
+const FIGURES: [&str; 7] = [
+    "load ms",
+    "first request ms",
+    "repeat ms",
+    "cold repeat ms",
+    "second session ms",
+    "its MiB",
+    "its MiB after a request",
+];
 
 /// A model, and the sizes of its named dimensions.
 #[derive(Clone, Debug)]
@@ -89,34 +100,44 @@ impl Model {
     }
 }
 
-/// A session, and a request to it.
-struct Asked {
-    session: Session,
-    inputs: Vec<(String, Tensor)>,
+/// Inputs of a request by their names.
+type Request = Vec<(String, Tensor)>;
+
+/// Loads the packed model; also returns the time of the load, in milliseconds.
+fn load(model: &Model, options: &SessionOptions) -> Outcome<(Session, f64)> {
+    let begun = Instant::now();
+    let session = Session::load(&model.path, options)?;
+    let took = milliseconds(begun);
+    if !session.is_packed() {
+        return Err(format!("{} is no packed model", model.path.display()).into());
+    }
+    Ok((session, took))
 }
 
-impl Asked {
-    /// Loads the packed model; also returns the time of the load.
-    fn load(model: &Model, options: &SessionOptions) -> Outcome<(Asked, f64)> {
-        let begun = Instant::now();
-        let session = Session::load(&model.path, options)?;
-        let took = milliseconds(begun);
-        if !session.is_packed() {
-            return Err(format!("{} is no packed model", model.path.display()).into());
-        }
-        let required = session.inputs().iter().filter(|port| !port.has_default);
-        let inputs = required.map(|port| Ok((port.name.clone(), model.input(port)?))).collect::<Outcome<_>>()?;
-        Ok((Asked { session, inputs }, took))
-    }
+/// A request to sessions of the model.
+fn request(model: &Model, session: &Session) -> Outcome<Request> {
+    let required = session.inputs().iter().filter(|port| !port.has_default);
+    required.map(|port| Ok((port.name.clone(), model.input(port)?))).collect()
+}
 
-    /// Runs the request; returns its time.
-    fn ask(&self) -> Outcome<f64> {
-        let inputs: Vec<(&str, Tensor)> =
-            self.inputs.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
-        let begun = Instant::now();
-        self.session.run(&inputs)?;
-        Ok(milliseconds(begun))
+/// Runs the request; returns its time, in milliseconds.
+fn ask(session: &Session, request: &Request) -> Outcome<f64> {
+    let inputs: Vec<(&str, Tensor)> = request.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+    let begun = Instant::now();
+    session.run(&inputs)?;
+    Ok(milliseconds(begun))
+}
+
+/// Runs the request some times after a write of more memory than the processor's caches hold; returns the median.
+fn ask_cold(session: &Session, request: &Request) -> Outcome<f64> {
+    let mut swept = vec![0_u64; SWEPT / size_of::<u64>()];
+    let mut times = Vec::new();
+    for number in 0..REPEATS {
+        swept.fill(number as u64);
+        std::hint::black_box(&mut swept);
+        times.push(ask(session, request)?);
     }
+    Ok(median(times))
 }
 
 fn milliseconds(begun: Instant) -> f64 {
@@ -149,15 +170,17 @@ fn options(folder: &Path, given: &Arguments) -> SessionOptions {
 
 /// The measurements of a process with one model, as [`FIGURES`] names them.
 fn start(model: &Model, options: &SessionOptions) -> Outcome<Vec<f64>> {
-    let (first, load) = Asked::load(model, options)?;
-    let answered = first.ask()?;
-    let repeats = (0..REPEATS).map(|_| first.ask()).collect::<Outcome<Vec<f64>>>()?;
+    let (first, took) = load(model, options)?;
+    let request = request(model, &first)?;
+    let answered = ask(&first, &request)?;
+    let repeats = (0..REPEATS).map(|_| ask(&first, &request)).collect::<Outcome<Vec<f64>>>()?;
+    let cold = ask_cold(&first, &request)?;
     let before = proportional()?;
-    let (second, beside) = Asked::load(model, options)?;
+    let (second, beside) = load(model, options)?;
     let loaded = proportional()?;
-    second.ask()?;
+    ask(&second, &request)?;
     let asked = proportional()?;
-    Ok(vec![load, answered, median(repeats), beside, loaded - before, asked - before])
+    Ok(vec![took, answered, median(repeats), cold, beside, loaded - before, asked - before])
 }
 
 /// The growth of a process that loads, runs and drops the models in turn: since before the first load, and since each
@@ -170,7 +193,8 @@ fn churn(models: &[Model], options: &SessionOptions, loads: usize) -> Outcome<Ve
             std::thread::sleep(REST);
             turned = proportional()?;
         }
-        Asked::load(model, options)?.0.ask()?;
+        let (session, _) = load(model, options)?;
+        ask(&session, &request(model, &session)?)?;
     }
     std::thread::sleep(REST);
     let after = proportional()?;
@@ -284,8 +308,11 @@ fn main() -> Outcome<()> {
     println!("medians of {} processes each", given.rounds);
     for (model, measured) in models.iter().zip(measured) {
         let answers = measured[0].iter().zip(&measured[1]).map(|(load, first)| load + first).collect();
-        let over = measured[1].iter().zip(&measured[2]).map(|(first, repeat)| first / repeat).collect();
-        print!("{}: answer {:.2} ms, first over repeat {:.2}", model.name(), median(answers), median(over));
+        let over = |repeat: usize| {
+            median(measured[1].iter().zip(&measured[repeat]).map(|(first, repeat)| first / repeat).collect())
+        };
+        let (warm, cold) = (over(2), over(3));
+        print!("{}: answer {:.2} ms, first over repeat {warm:.2}, over cold {cold:.2}", model.name(), median(answers));
         for (name, values) in FIGURES.iter().zip(measured) {
             print!(", {name} {:.2}", median(values));
         }
