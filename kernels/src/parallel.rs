@@ -65,8 +65,31 @@ pub fn for_each_chunk<T: Send>(
     });
 }
 
+/// Calls `task(index, part)` for these parts of `data`, in any order and on any thread.
+///
+/// # Panics
+///
+/// If a part begins before the end of the part before it, or is not in `data`.
+pub fn for_each_part<T: Send>(
+    parallel: &dyn Parallel,
+    data: &mut [T],
+    parts: &[Range<usize>],
+    task: &(dyn Fn(usize, &mut [T]) + Sync),
+) {
+    let end = parts.iter().fold(0, |end, part| {
+        assert!(end <= part.start && part.start <= part.end, "part {part:?} behind {end}");
+        part.end
+    });
+    assert!(end <= data.len(), "parts to {end} of {}", data.len());
+    let data = Disjoint::new(data);
+    parallel.run(parts.len(), &|index| {
+        // SAFETY: `run` calls each index once, and no two parts overlap.
+        task(index, unsafe { data.part(parts[index].clone()) });
+    });
+}
+
 /// A buffer that tasks write in ranges that do not overlap: the only splitter of mutable memory between threads. It
-/// keeps the buffer borrowed. [`for_each_chunk`] is its safe form, for parts of one length.
+/// keeps the buffer borrowed. [`for_each_chunk`] and [`for_each_part`] are its safe forms.
 #[derive(Debug)]
 pub(crate) struct Disjoint<'a, T> {
     start: *mut T,
@@ -216,6 +239,27 @@ mod tests {
             });
             assert!(data.iter().enumerate().all(|(place, &value)| value == place + 1), "{total} by {length}");
         }
+    }
+
+    #[test]
+    fn parts_of_the_data_are_given_once_each() {
+        let mut data: Vec<usize> = (0..10).collect();
+        for_each_part(&Serial, &mut data, &[1..3, 3..3, 6..10], &|index, part| {
+            part.iter_mut().for_each(|element| *element += 100 * (index + 1));
+        });
+        assert_eq!(data, [0, 101, 102, 3, 4, 5, 306, 307, 308, 309]);
+    }
+
+    #[test]
+    #[should_panic(expected = "part 2..4 behind 3")]
+    fn parts_that_overlap_are_refused() {
+        for_each_part(&Serial, &mut [0; 9], &[1..3, 2..4], &|_, _| ());
+    }
+
+    #[test]
+    #[should_panic(expected = "parts to 10 of 9")]
+    fn parts_behind_the_data_are_refused() {
+        for_each_part(&Serial, &mut [0; 9], &[1..3, 4..10], &|_, _| ());
     }
 
     #[test]

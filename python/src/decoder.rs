@@ -83,8 +83,8 @@ impl Decoder {
         Ok(Decoder { decoder: Arc::new(decoder), calls })
     }
 
-    /// Makes an empty cache for `sequences` sequences, with room for `room` positions each. The room doubles when a
-    /// step needs more, up to `most` positions.
+    /// Makes an empty cache for `sequences` sequences of up to `most` positions, with memory for `room` positions each.
+    /// Memory is taken in pages of 192 positions, which sequences take as they grow, and doubles when a step needs more.
     ///
     /// >>> kiln.Decoder(language_model).cache(sequences=2, room=64).lengths
     /// [0, 0]
@@ -149,7 +149,7 @@ impl Decoder {
 ///
 /// >>> cache = kiln.Decoder(language_model).cache(room=64, most=256)
 /// >>> cache.lengths, cache.room, cache.bytes
-/// ([0], 64, 4096)
+/// ([0], 192, 12288)
 #[pyclass(frozen, module = "kiln")]
 pub(crate) struct DecoderCache(Mutex<kiln::DecoderCache>);
 
@@ -175,22 +175,36 @@ impl DecoderCache {
         Ok(self.held(py)?.lengths().to_vec())
     }
 
-    /// The number of positions that each sequence has room for now.
+    /// The number of positions that a sequence can have before tables of pages grow: whole pages of 192 positions.
     ///
     /// >>> kiln.Decoder(language_model).cache(room=100).room
-    /// 100
+    /// 192
     #[getter]
     fn room(&self, py: Python<'_>) -> PyResult<usize> {
         Ok(self.held(py)?.room())
     }
 
-    /// The size of the keys and values in bytes.
+    /// The size of the keys and values in bytes, with those of pages that no sequence has.
     ///
     /// >>> kiln.Decoder(language_model).cache(room=1).bytes
-    /// 64
+    /// 12288
     #[getter]
     fn bytes(&self, py: Python<'_>) -> PyResult<usize> {
         Ok(self.held(py)?.bytes())
+    }
+
+    /// Makes the sequence `to` begin with the first `positions` positions of the sequence `source`, in place of its own.
+    /// Both share the memory of these positions: nothing is copied until one of them writes a page that both have.
+    ///
+    /// >>> decoder = kiln.Decoder(language_model)
+    /// >>> cache = decoder.cache(2)
+    /// >>> _ = decoder.step(cache, [[1, 2, 3], [4, 5, 6]])
+    /// >>> cache.fork(0, 1, 2)
+    /// >>> cache.lengths
+    /// [3, 2]
+    fn fork(&self, py: Python<'_>, source: usize, to: usize, positions: usize) -> PyResult<()> {
+        let forked = self.held(py)?.fork(source, to, positions);
+        forked.map_err(|error| errors::decoder(py, &error))
     }
 
     /// Forgets the positions of a sequence from `length` on.

@@ -48,7 +48,20 @@ def test_steps_give_what_a_request_over_the_whole_text_gives(decoder: kiln.Decod
         )[0]
         assert logits.shape == (1, WORDS) and cache.lengths == [length]
         np.testing.assert_allclose(logits, whole[:, -1], rtol=1e-4, atol=1e-5)
-    assert cache.room == 32 and cache.bytes == 2 * 32 * 8 * 4
+    assert cache.room == 64 and cache.bytes == 2 * 64 * 8 * 4
+
+
+def test_a_sequence_begins_as_another_and_shares_its_memory(decoder: kiln.Decoder) -> None:
+    cache, text = decoder.cache(2, room=1), [(at * 5 + 1) % WORDS for at in range(200)]
+    decoder.step(cache, [text, text[::-1]])
+    cache.fork(0, 1, 195)
+    assert cache.lengths == [200, 195]
+    logits = decoder.step(cache, [[3], [4]])
+    for row, (length, token) in zip(logits, [(200, 3), (195, 4)], strict=True):
+        expected = decoder.step(decoder.cache(), [[*text[:length], token]])[0]
+        np.testing.assert_allclose(row, expected, rtol=1e-4, atol=1e-5)
+    with pytest.raises(kiln.KilnError, match="sequence 1 has 196 positions, not 300"):
+        cache.fork(1, 0, 300)
 
 
 def test_sequences_have_lengths_of_their_own_and_forget(decoder: kiln.Decoder) -> None:

@@ -8,14 +8,17 @@
 mod bias;
 pub mod choose;
 pub(super) mod packed;
+mod pages;
 mod plain;
 pub(super) mod rewrite;
 #[cfg(test)]
 pub(super) mod tests;
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use kiln_kernels::cpu::attention::PAGE;
 use kiln_kernels::memory::{self, Collect};
 use kiln_model::onnx::{self, Bytes, ExternalData};
 use kiln_model::{Graph, Value};
@@ -24,7 +27,8 @@ use kiln_tensor::{Tensor, TensorError};
 
 use self::bias::{Bias, Found};
 use self::choose::ChoiceError;
-use self::rewrite::{LAST, PLACES, Pair, ROWS, Roles};
+use self::pages::{Copied, Pages};
+use self::rewrite::{LAST, PAGES, Pair, ROWS, Roles};
 use super::pack::Packer;
 use super::{LoadClock, RunOptions, Session, SessionError, SessionOptions, attempt};
 
@@ -101,15 +105,18 @@ enum Logits {
     Each,
 }
 
-/// The keys and values of some sequences.
+/// The keys and values of some sequences. They are in pages of up to [`PAGE`] positions: sequences take pages as they
+/// grow, and those that begin alike share them ([`DecoderCache::fork`]).
 pub struct DecoderCache {
-    /// For each part of the cache, [sequences, heads, room, size].
+    /// For each part of the cache, [pages, heads, positions of a page, size].
     parts: Vec<Arc<Destination>>,
+    pages: Pages,
     /// For each bias, its row for the last position of the room.
     rows: Vec<Tensor>,
     /// Tensors that the model gets in every step, in the order of their names.
     beside: Vec<Tensor>,
     lengths: Vec<usize>,
+    /// Positions of as many pages as a table has for a sequence.
     room: usize,
     most: usize,
 }
@@ -197,8 +204,8 @@ impl Decoder {
         &self.session
     }
 
-    /// An empty cache for `sequences` sequences, with room for `room` positions each. The room doubles where a step
-    /// needs more, up to `most` positions.
+    /// An empty cache for `sequences` sequences of up to `most` positions, with memory for `room` positions each. Memory
+    /// is taken in pages of [`PAGE`] positions, which sequences take as they grow, and doubles where a step needs more.
     ///
     /// # Errors
     ///
@@ -224,11 +231,16 @@ impl Decoder {
         if sequences > 1 && self.roles.counts_one {
             return Err(DecoderError::Cache("the model counts positions of one sequence for all".to_owned()));
         }
-        let room = room.clamp(1, most.max(1));
-        let parts = self.parts(sequences, room)?;
-        let parts = parts.into_iter().map(Destination::of).collect::<Result<_, _>>()?;
+        let page = most.clamp(1, PAGE);
+        let of_sequence = room.clamp(1, most.max(1)).div_ceil(page);
+        let count = sequences.saturating_mul(of_sequence);
+        // Too large a number ends here.
+        let parts = self.parts(count, page)?.into_iter().map(Destination::of).collect::<Result<_, _>>()?;
+        let mut pages = Pages::new(sequences, page);
+        pages.grow(count);
+        let room = of_sequence * page;
         let rows = self.rows(room, &RunOptions::default())?;
-        Ok(DecoderCache { parts, rows, beside, lengths: vec![0; sequences], room, most })
+        Ok(DecoderCache { parts, pages, rows, beside, lengths: vec![0; sequences], room, most })
     }
 
     /// The inputs that are the same in all steps of a text.
@@ -245,9 +257,10 @@ impl Decoder {
         self.biases.iter().map(|bias| bias.row(room, options)).collect()
     }
 
-    fn parts(&self, sequences: usize, room: usize) -> Result<Vec<Tensor>, TensorError> {
+    /// Memory of `pages` pages of `positions` positions for each part.
+    fn parts(&self, pages: usize, positions: usize) -> Result<Vec<Tensor>, TensorError> {
         let part = |pair: &Pair| {
-            let spec = pair.spec(sequences, room);
+            let spec = pair.spec(pages, positions);
             let mut part = Tensor::from_pool(&self.session.kept.buffers, spec)?;
             // Rows of no sequence may be multiplied by weights of zero, so they must be finite.
             memory::fill(part.bytes_mut(), &0);
@@ -279,8 +292,8 @@ impl Decoder {
             let counts: Vec<usize> = tokens.iter().map(|tokens| tokens.len()).collect();
             return Err(DecoderError::Tokens(format!("sequences get {counts:?} of them, not as many each and some")));
         }
-        let longest = cache.lengths.iter().copied().max().unwrap_or(0).saturating_add(new);
-        self.reserve(cache, longest, options)?;
+        let own = |(sequence, &length): (usize, &usize)| (sequence, length..length.saturating_add(new));
+        self.reserve(cache, &cache.lengths.iter().enumerate().map(own).collected(), options)?;
         let entry = |(sequence, &tokens)| Entry { sequence, before: cache.lengths[sequence], tokens };
         let entries: Vec<Entry<'_>> = tokens.iter().enumerate().map(entry).collected();
         let last = (1..=sequences).map(|sequence| sequence * new - 1).collected();
@@ -325,7 +338,7 @@ impl Decoder {
         let refused = |what: &str| DecoderError::Tokens(format!("sequence {sequence} {what}"));
         let before = *cache.lengths.get(sequence).ok_or_else(|| refused("is none of the cache's"))?;
         let last = tokens.len().checked_sub(1).ok_or_else(|| refused("gets none"))?;
-        self.reserve(cache, before.saturating_add(tokens.len()), options)?;
+        self.reserve(cache, &[(sequence, before..before.saturating_add(tokens.len()))], options)?;
         let logits = self.serve(cache, &[Entry { sequence, before, tokens }], vec![last], options)?;
         cache.lengths[sequence] += tokens.len();
         Ok(logits)
@@ -382,11 +395,14 @@ impl Decoder {
                 return refused("gets none");
             }
         }
-        let length = |&(sequence, tokens): &(usize, &[i64])| cache.lengths[sequence].saturating_add(tokens.len());
-        let Some(longest) = tokens.iter().map(length).max() else {
+        if tokens.is_empty() {
             return Err(DecoderError::Tokens("no sequence gets any".to_owned()));
+        }
+        let own = |&(sequence, tokens): &(usize, &[i64])| {
+            let length = cache.lengths[sequence];
+            (sequence, length..length.saturating_add(tokens.len()))
         };
-        self.reserve(cache, longest, options)?;
+        self.reserve(cache, &tokens.iter().map(own).collected(), options)?;
         let count: usize = tokens.iter().map(|(_, tokens)| tokens.len()).sum();
         let rows = row_class(count);
         let mut entries = memory::with_capacity(rows);
@@ -449,8 +465,12 @@ impl Decoder {
         // The operator counts from 0.
         let last = entries.iter().map(|entry| (entry.before + new - 1) as i32).collected();
         inputs.push((LAST, Tensor::from_vec([count], last)?));
-        let places = entries.iter().map(|entry| entry.sequence as i32).collected();
-        inputs.push((PLACES, Tensor::from_vec([count], places)?));
+        let of_sequence = cache.room / cache.pages.positions();
+        let mut table = memory::zeroed::<i32>(count * of_sequence);
+        for (entry, row) in entries.iter().zip(table.chunks_exact_mut(of_sequence)) {
+            row.iter_mut().zip(cache.pages.of(entry.sequence)).for_each(|(to, &page)| *to = page as i32);
+        }
+        inputs.push((PAGES, Tensor::from_vec([count, of_sequence], table)?));
         let rows: Vec<i64> = rows.into_iter().map(|row| row as i64).collected();
         inputs.push((ROWS, Tensor::from_vec([rows.len()], rows)?));
         if let Some(name) = &roles.mask {
@@ -479,11 +499,18 @@ impl Decoder {
         Ok(inputs.into_iter().map(|(name, tensor)| (name, Value::Tensor(tensor))).collect())
     }
 
-    /// Makes room for sequences of that length.
-    fn reserve(&self, cache: &mut DecoderCache, longest: usize, options: &RunOptions) -> Result<(), DecoderError> {
+    /// Gives sequences pages of their own for the positions that a step writes.
+    fn reserve(
+        &self,
+        cache: &mut DecoderCache,
+        written: &[(usize, Range<usize>)],
+        options: &RunOptions,
+    ) -> Result<(), DecoderError> {
+        let longest = written.iter().map(|(_, positions)| positions.end).max().unwrap_or(0);
         let mut pairs = self.roles.cache.iter().zip(&cache.parts);
-        let is_own =
-            |(pair, part): (&Pair, &Arc<Destination>)| *part.spec() == pair.spec(cache.lengths.len(), cache.room);
+        let is_own = |(pair, part): (&Pair, &Arc<Destination>)| {
+            *part.spec() == pair.spec(cache.pages.count(), cache.pages.positions())
+        };
         let is_served = self.roles.beside.len() == cache.beside.len() && self.biases.len() == cache.rows.len();
         if self.roles.cache.len() != cache.parts.len() || !is_served || !pairs.all(is_own) {
             return Err(DecoderError::Cache("it is another model's".to_owned()));
@@ -494,26 +521,44 @@ impl Decoder {
                 "{longest} positions, where {most} are the most; it has {lengths:?}"
             )));
         }
-        if longest <= cache.room {
-            return Ok(());
+        let page = cache.pages.positions();
+        let most = cache.most.div_ceil(page);
+        if longest > cache.room {
+            let of_sequence = longest.max(cache.room.saturating_mul(2)).div_ceil(page).min(most);
+            cache.rows = self.rows(of_sequence * page, options)?;
+            cache.room = of_sequence * page;
         }
-        let room = longest.max(cache.room.saturating_mul(2)).min(cache.most);
-        let rows = self.rows(room, options)?;
-        let mut parts = self.parts(cache.lengths.len(), room)?;
-        for (part, to) in cache.parts.iter().zip(&mut parts) {
-            let from = part.lend(part.spec());
-            let from = from.ok_or_else(|| DecoderError::Cache("it is in use by another step".to_owned()))?;
-            // Heads of all sequences follow each other.
-            let bytes = |tensor: &Tensor| tensor.shape()[2..].iter().product::<usize>() * tensor.dtype().size();
-            let (narrow, wide) = (bytes(&from), bytes(to));
-            if narrow > 0 {
-                let heads = from.bytes().chunks_exact(narrow).zip(to.bytes_mut().chunks_exact_mut(wide));
-                heads.for_each(|(from, to)| to[..narrow].copy_from_slice(from));
-            }
+        let needed = cache.pages.needed(written);
+        if !cache.pages.has_free(needed) {
+            self.grow(cache, needed, most)?;
+        }
+        let parts = cache.lent()?;
+        let copies = cache.pages.take(written);
+        copy_pages(parts, &copies, cache.pages.count());
+        Ok(())
+    }
+
+    /// Adds pages until `needed` are free: as many again as there are, or what all sequences of `most` pages need.
+    fn grow(&self, cache: &mut DecoderCache, needed: usize, most: usize) -> Result<(), DecoderError> {
+        let had = cache.pages.count();
+        let all = cache.lengths.len().saturating_mul(most);
+        let count = had.saturating_add(needed).max(had.saturating_mul(2).min(all));
+        let mut parts = self.parts(count, cache.pages.positions())?;
+        for (from, to) in cache.lent()?.iter().zip(&mut parts) {
+            to.bytes_mut()[..from.bytes().len()].copy_from_slice(from.bytes());
         }
         cache.parts = parts.into_iter().map(Destination::of).collect::<Result<_, _>>()?;
-        (cache.rows, cache.room) = (rows, room);
+        cache.pages.grow(count);
         Ok(())
+    }
+}
+
+/// Copies pages of all parts, which have `count` pages.
+fn copy_pages(parts: Vec<Tensor>, copies: &[Copied], count: usize) {
+    for mut part in parts {
+        let bytes = part.bytes_mut();
+        let page = bytes.len() / count.max(1);
+        copies.iter().for_each(|&Copied { from, to }| bytes.copy_within(from * page..(from + 1) * page, to * page));
     }
 }
 
@@ -524,26 +569,26 @@ impl DecoderCache {
         &self.lengths
     }
 
-    /// Positions that each sequence has room for.
+    /// Positions that a sequence can have before the tables of pages grow.
     #[must_use]
     pub fn room(&self) -> usize {
         self.room
     }
 
-    /// Bytes of keys and values.
+    /// Bytes of keys and values, those of free pages among them.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let bytes = |part: &Arc<Destination>| part.spec().elements().unwrap_or(0) * part.spec().dtype.size();
         self.parts.iter().map(bytes).sum()
     }
 
-    /// Makes the sequence `to` a copy of the first positions of `from`. That copy is the only cost of a shared
-    /// beginning.
+    /// Makes the sequence `to` begin as `from` does. Both share the pages of these positions, and nothing is copied until
+    /// one of them writes a page that both have: that is the last one at most, where it is not whole.
     ///
     /// # Errors
     ///
-    /// [`DecoderError::Cache`] for a sequence that does not exist, where `from` is shorter, and while a step uses the
-    /// cache. Both sequences are then unchanged.
+    /// [`DecoderError::Cache`] for a sequence that does not exist, and where `from` is shorter. Both sequences are then
+    /// unchanged.
     pub fn fork(&mut self, from: usize, to: usize, positions: usize) -> Result<(), DecoderError> {
         for sequence in [from, to] {
             if sequence >= self.lengths.len() {
@@ -554,21 +599,15 @@ impl DecoderCache {
             let length = self.lengths[from];
             return Err(DecoderError::Cache(format!("sequence {from} has {length} positions, not {positions}")));
         }
-        if from != to {
-            let lent: Option<Vec<Tensor>> = self.parts.iter().map(|part| part.lend(part.spec())).collect();
-            let in_use = || DecoderError::Cache("it is in use by another step".to_owned());
-            for mut part in lent.ok_or_else(in_use)? {
-                let (heads, row) = (part.shape()[1], part.shape()[3] * part.dtype().size());
-                let room = self.room * row;
-                let bytes = part.bytes_mut();
-                for head in 0..heads {
-                    let [own, other] = [to, from].map(|sequence| (sequence * heads + head) * room);
-                    bytes.copy_within(other..other + positions * row, own);
-                }
-            }
-        }
+        self.pages.share(from, to, positions);
         self.lengths[to] = positions;
         Ok(())
+    }
+
+    /// The parts, lent for writing.
+    fn lent(&self) -> Result<Vec<Tensor>, DecoderError> {
+        let lent: Option<Vec<Tensor>> = self.parts.iter().map(|part| part.lend(part.spec())).collect();
+        lent.ok_or_else(|| DecoderError::Cache("it is in use by another step".to_owned()))
     }
 
     /// Forgets the positions of a sequence from `length` on.
@@ -578,7 +617,10 @@ impl DecoderCache {
     /// [`DecoderError::Cache`] for a sequence that does not exist or is shorter.
     pub fn rewind(&mut self, sequence: usize, length: usize) -> Result<(), DecoderError> {
         match self.lengths.get_mut(sequence) {
-            Some(old) if *old >= length => *old = length,
+            Some(old) if *old >= length => {
+                *old = length;
+                self.pages.keep(sequence, length);
+            }
             Some(old) => {
                 return Err(DecoderError::Cache(format!("sequence {sequence} has {old} positions, not {length}")));
             }

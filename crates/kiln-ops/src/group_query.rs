@@ -6,8 +6,9 @@
 //! executor serves a cache for as long as it has room. In a step of one position, the heads that share keys are queries
 //! of one product, which reads the keys once.
 //!
-//! A request may also name the sequences of the cache that it continues, and one sequence several times: rows of a
-//! prompt are then sequences of one position each, beside those of other sequences. All are written before any is read.
+//! A cache may also be in pages, [pages, heads of keys, positions of a page, head size]. A request then names the pages
+//! of each of its sequences. Several may have the same pages: sequences that begin alike share them, and rows of a
+//! prompt may be sequences of one position each, beside those of other sequences. All are written before any is read.
 //!
 //! Sinks, biases and the valid positions of padded chunks (`query_seqlens`) are arguments of the run as well. A cache
 //! may hold codes of 8 or 4 bits, with scales that the model gives: new positions are rounded when they are written,
@@ -15,7 +16,7 @@
 
 mod cache;
 mod heads;
-mod places;
+mod pages;
 mod scores;
 mod sizes;
 mod window;
@@ -23,7 +24,7 @@ mod window;
 use std::ops::Range;
 
 use kiln_kernels::cpu::attention::{
-    Attention as Executor, AttentionShape, Bias, Cache, Held, KeyRange, Scales, Sink, Strides,
+    Attention as Executor, AttentionShape, Bias, Cache, Held, KeyRange, Pages as CachePages, Scales, Sink, Strides,
 };
 use kiln_kernels::cpu::{Elements, Stored};
 use kiln_kernels::memory::Collect;
@@ -35,7 +36,7 @@ use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use self::heads::{Angles, Rows, Turn, lines_of_angles};
-use self::places::Places;
+use self::pages::Pages;
 use self::scores::Scores;
 use self::sizes::{Sequence, Sizes};
 use super::convert::{Kept, through_f32_but};
@@ -73,8 +74,9 @@ mod input {
     pub(super) const QUERY_NORM: usize = 14;
     pub(super) const KEY_NORM: usize = 15;
     pub(super) const QUERY_LENGTHS: usize = 16;
-    /// For each sequence of the request, its sequence of the cache: only in the operator of domain kiln.
-    pub(super) const PLACES: usize = 17;
+    /// For each sequence of the request, its pages of the cache: only in the operator of domain kiln, which has no total
+    /// length.
+    pub(super) const PAGES: usize = 17;
 }
 
 /// The fewest keys of an executor over a cache, so that caches that grow from nothing need few executors.
@@ -143,12 +145,12 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
             return Err(OpError::invalid(node, what));
         }
     }
-    if node.input(input::PLACES).is_some() {
+    if node.input(input::PAGES).is_some() {
         if node.input(input::PAST_KEY).is_none() {
-            return Err(OpError::invalid(node, format!("input {} without a cache", input::PLACES)));
+            return Err(OpError::invalid(node, format!("input {} without a cache", input::PAGES)));
         }
         if attributes.flag("sliding_window_cache") || scores.is_some() {
-            return unsupported(format!("input {} with a cache that slides or with scores", input::PLACES));
+            return unsupported(format!("input {} with a cache that slides or with scores", input::PAGES));
         }
     }
     let (slides, smooth) = (attributes.flag("sliding_window_cache"), attributes.int("smooth_softmax") > 0);
@@ -366,8 +368,8 @@ impl<'a> Beside<'a> {
 struct Request<'a> {
     sizes: &'a Sizes,
     sequences: &'a [Sequence],
-    /// Places of the sequences in the cache, if they are not in the cache's order.
-    places: Option<&'a Places>,
+    /// The pages of the sequences, where the cache is in pages.
+    pages: Option<&'a Pages>,
     /// Scales of keys and of values, where they are codes.
     scales: [Scales<'a>; 2],
     isa: Isa,
@@ -390,9 +392,8 @@ impl Node for GroupQuery {
             Held::Nibbles => DType::U8,
             Held::F16 => DType::F16,
         };
-        let is_other = |index: &usize| {
-            [input::LAST, input::TOTAL, input::IDS, input::QUERY_LENGTHS, input::PLACES].contains(index)
-        };
+        let is_other =
+            |index: &usize| [input::LAST, input::TOTAL, input::IDS, input::QUERY_LENGTHS, input::PAGES].contains(index);
         for (index, tensor) in inputs.iter().enumerate().filter_map(|(index, tensor)| Some((index, (*tensor)?))) {
             let dtype = match index {
                 input::PAST_KEY | input::PAST_VALUE => cache_type,
@@ -422,7 +423,10 @@ impl Node for GroupQuery {
         let sizes = Sizes::of(self, &io.inputs())?;
         let lengths = io.optional(input::QUERY_LENGTHS);
         let sequences = sizes.sequences(required(&io.inputs(), input::LAST)?, lengths)?;
-        let places = io.optional(input::PLACES).map(|places| Places::of(places, sizes.cached)).transpose()?;
+        let pages = match (io.optional(input::PAGES), sizes.page) {
+            (Some(table), Some(page)) => Some(Pages::of(table, [sizes.cached, page], &sequences)?),
+            _ => None,
+        };
         // The parameters are held on their own, because the cache may be taken out of the inputs.
         let held = |index: usize| io.optional(index).cloned();
         let scales =
@@ -434,7 +438,7 @@ impl Node for GroupQuery {
         let [sink, bias] = [input::SINK, input::BIAS].map(held);
         let beside = self.beside(sink.as_ref(), bias.as_ref(), &sizes)?;
         let (isa, parallel) = (executor.isa(), cx.parallel);
-        let request = Request { sizes: &sizes, sequences: &sequences, places: places.as_ref(), scales, isa, parallel };
+        let request = Request { sizes: &sizes, sequences: &sequences, pages: pages.as_ref(), scales, isa, parallel };
         let tables = held(input::COSINES).zip(held(input::SINES)).filter(|_| self.rotary);
         let norms = [input::QUERY_NORM, input::KEY_NORM].map(held);
         let angles = match &tables {
@@ -502,9 +506,10 @@ impl Node for GroupQuery {
             value: self.cells(value, 1, &request)?,
             keys: &ends,
             before: &before,
-            places: places.as_ref().map_or(&[], Places::each),
-            batch: self.kv_heads * head,
-            head,
+            pages: match &pages {
+                Some(pages) => pages.rows(self.kv_heads),
+                None => CachePages { table: &[], of_batch: 1, keys: head, page: self.kv_heads * head, head },
+            },
             window: self.window.unwrap_or(0),
             sink,
             bias,

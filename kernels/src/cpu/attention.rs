@@ -44,10 +44,10 @@ use kiln_key::F32Bits;
 use smallvec::SmallVec;
 
 pub use crate::problem::attention::{AttentionShape, Held, KeyRange, Operands, Strides};
-pub use cached::{Bias, Cache, Sink};
+pub use cached::{Bias, Cache, Pages, Sink};
 pub use emit::{Adjust, AttentionCode, Form, RowType};
 pub use held::{Cells, Scales, quantize};
-pub use shape::AttentionBlocks;
+pub use shape::{AttentionBlocks, PAGE};
 
 use crate::cpu::gemm::rows::part_sizes;
 use crate::cpu::gemm::tile::TileArgs;
@@ -56,7 +56,7 @@ use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Code, Given};
 use crate::parallel::{Disjoint, Parallel, part};
-use cached::Seen;
+use cached::{Line, Seen};
 use emit::stream::{AHEAD_LINES, LINE, StreamArgs};
 use emit::{RowState, ScaleArgs, WeighArgs};
 use kernel::Kernels;
@@ -126,10 +126,8 @@ struct Unit<'a> {
     mask: usize,
     mask_row: usize,
     keep: usize,
-    /// Its cache, the head of keys there and the first row of it.
-    cache: Option<&'a Cache<'a>>,
-    own: usize,
-    first_row: usize,
+    /// Its rows of the cache, whose first row `key` and `value` point to then.
+    line: Option<Line<'a>>,
     /// Its head of queries.
     head: usize,
 }
@@ -151,7 +149,7 @@ struct Numbers {
 impl Unit<'_> {
     /// What a query starts with: a sink is a score without a value.
     fn state(&self, query: usize) -> RowState {
-        let sink = self.cache.and_then(|cache| cache.sink);
+        let sink = self.line.and_then(|line| line.cache.sink);
         let (most, sum) = match sink {
             Some(sink) => (sink.scores[self.head * sink.head + query * sink.row], 1.0),
             None => (f32::NEG_INFINITY, 0.0),
@@ -414,16 +412,16 @@ impl Attention {
         let at = |steps: Strides, head: usize| batch * steps.batch() + head * steps.head();
         let own = head / shape.shared();
         let (read, written) = (shape.stored.bytes(), shape.written.bytes());
-        let first_row = buffers.cache.and_then(|cache| cache.first_row(batch, own)).unwrap_or(0);
         let in_place = |side: Side| {
             let (steps, operand) = match side {
                 Side::Keys => (shape.key, buffers.operands.key),
                 Side::Values => (shape.value, buffers.operands.value),
             };
-            let Some(cache) = buffers.cache else { return operand.as_ptr().wrapping_add(at(steps, own) * read) };
-            let cells = if side == Side::Keys { &cache.key } else { &cache.value };
-            let elements = first_row * steps.row();
-            cells.in_place().as_ptr().wrapping_add(elements * shape.held.element_bytes().unwrap_or(0))
+            match buffers.cache {
+                None => operand.as_ptr().wrapping_add(at(steps, own) * read),
+                Some(cache) if side == Side::Keys => cache.key.in_place().as_ptr(),
+                Some(cache) => cache.value.in_place().as_ptr(),
+            }
         };
         let mask = match buffers.cache.and_then(|cache| cache.bias) {
             Some(bias) => (at(bias.strides(), head) + bias.first[batch], bias.row),
@@ -439,9 +437,7 @@ impl Attention {
             mask: mask.0,
             mask_row: mask.1,
             keep: shape.keep.map_or(0, |steps| at(steps, head)),
-            cache: buffers.cache,
-            own,
-            first_row,
+            line: buffers.cache.map(|cache| Line { cache, batch, head: own }),
             head,
         }
     }
@@ -451,23 +447,45 @@ impl Attention {
         if self.blocks.stream || self.widens {
             return;
         }
+        match &unit.line {
+            // Pages are whole blocks, and blocks are whole panels.
+            Some(line) => line.parts().for_each(|keys| self.pack_part(unit, scratch, keys)),
+            None => self.pack_part(unit, scratch, 0..unit.seen.keys),
+        }
+    }
+
+    /// Packs keys and values whose rows follow each other.
+    fn pack_part(&self, unit: &Unit<'_>, scratch: *mut f32, keys: Range<usize>) {
         let shape = &self.shape;
         let values = scratch.wrapping_add(self.layout.values);
+        let [key, value] = [Side::Keys, Side::Values].map(|side| self.row_of(unit, side, keys.start));
         // SAFETY: `check` made sure of the operands, `ScratchLayout` has the panels of both, and scratch is the task's
         // own.
         unsafe {
             if let Some(paired) = &self.paired {
-                paired.pack_keys(unit.key, scratch, unit.given);
-                return paired.pack_values(unit.value, values, unit.given);
+                paired.pack_keys(key, scratch, unit.given);
+                return paired.pack_values(value, values, unit.given);
             }
             match &self.key_packer {
                 Some(packer) => {
-                    packer.pack(unit.key.cast(), shape.key.row(), [unit.seen.keys, shape.size()], scratch, unit.given);
+                    let to = scratch.wrapping_add(keys.start * shape.size());
+                    packer.pack(key.cast(), shape.key.row(), [keys.len(), shape.size()], to, unit.given);
                 }
-                None => self.scores.pack(unit.key.cast(), shape.key.row(), shape.size(), scratch),
+                None => self.scores.pack(key.cast(), shape.key.row(), shape.size(), scratch),
             }
-            self.context.pack(unit.value.cast(), shape.value.row(), unit.seen.keys, values);
+            let to = values.wrapping_add(keys.start * self.context.panels.width);
+            self.context.pack(value.cast(), shape.value.row(), keys.len(), to);
         }
+    }
+
+    /// The row of a key, or of its value, where products read rows in place.
+    fn row_of(&self, unit: &Unit<'_>, side: Side, key: usize) -> *const u8 {
+        let (first, row) = match side {
+            Side::Keys => (unit.key, self.shape.key.row()),
+            Side::Values => (unit.value, self.shape.value.row()),
+        };
+        let at = unit.line.map_or(key, |line| line.row(key));
+        first.wrapping_add(at * row * self.element())
     }
 
     /// One block of queries, by all keys that they see.
@@ -551,15 +569,16 @@ impl Attention {
 
     /// Turns the rows of a block into numbers, in a tile, and packs those that the micro-kernel cannot read there.
     fn widen(&self, unit: &Unit<'_>, scratch: *mut f32, side: Side, keys: Range<usize>) {
-        let Some(cache) = unit.cache.filter(|_| self.widens) else { return };
+        let Some(line) = unit.line.filter(|_| self.widens) else { return };
         let (cells, size) = match side {
-            Side::Keys => (&cache.key, self.shape.size()),
-            Side::Values => (&cache.value, self.shape.value_size()),
+            Side::Keys => (&line.cache.key, self.shape.size()),
+            Side::Values => (&line.cache.value, self.shape.value_size()),
         };
         let (tile, count) = (scratch.wrapping_add(self.layout.tile), keys.len());
         // SAFETY: `ScratchLayout` has a tile of a block's keys or values, which is the task's own.
         let to = unsafe { std::slice::from_raw_parts_mut(tile, count * size) };
-        cells.widen(self.isa, unit.first_row + keys.start..unit.first_row + keys.end, unit.own, size, to);
+        let first = line.row(keys.start);
+        cells.widen(self.isa, first..first + count, line.head, size, to);
         if self.blocks.stream {
             return;
         }
@@ -579,11 +598,7 @@ impl Attention {
         if self.widens {
             return Numbers { first: scratch.wrapping_add(self.layout.tile).cast(), keys: 0..keys.len() };
         }
-        let (first, row) = match side {
-            Side::Keys => (unit.key, self.shape.key.row()),
-            Side::Values => (unit.value, self.shape.value.row()),
-        };
-        Numbers { first: first.wrapping_add(keys.start * row * self.element()), keys }
+        Numbers { first: self.row_of(unit, side, keys.start), keys }
     }
 
     /// Bytes of an element of the rows that products read: in place, or in a tile.
@@ -594,12 +609,11 @@ impl Attention {
     /// The address from which a query's call over these keys prefetches: each query's call takes its part of the keys
     /// or values of the next block. A block is computed out of L1 and L2, and memory would be idle meanwhile.
     fn ahead(&self, unit: &Unit<'_>, side: Side, keys: &Range<usize>, query: usize) -> *const u8 {
-        let (first, row, size) = match side {
-            Side::Keys => (unit.key, self.shape.key.row(), self.shape.size()),
-            Side::Values => (unit.value, self.shape.value.row(), self.shape.value_size()),
+        let (row, size) = match side {
+            Side::Keys => (self.shape.key.row(), self.shape.size()),
+            Side::Values => (self.shape.value.row(), self.shape.value_size()),
         };
         let of_row = row * self.element();
-        let at = |key: usize| first.wrapping_add(key * of_row);
         let lanes = self.isa.lanes();
         let steps = match side {
             Side::Keys => keys.len() / lanes * (size / lanes),
@@ -608,7 +622,10 @@ impl Attention {
         let done = query * steps * AHEAD_LINES * LINE;
         let following = unit.seen.keys.saturating_sub(keys.end).min(self.blocks.keys());
         let is_wanted = row == size && !self.widens && done < following * of_row;
-        if is_wanted { at(keys.end).wrapping_add(done) } else { at(keys.start) }
+        match is_wanted {
+            true => self.row_of(unit, side, keys.end).wrapping_add(done),
+            false => self.row_of(unit, side, keys.start),
+        }
     }
 
     /// Writes the products of queries and keys to scratch.

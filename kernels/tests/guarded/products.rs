@@ -2,7 +2,7 @@
 
 use half::f16;
 use kiln_kernels::cpu::attention::{
-    Attention, AttentionBlocks, AttentionShape, Cache, Cells, Held, KeyRange, Operands, Scales, Strides,
+    Attention, AttentionBlocks, AttentionShape, Cache, Cells, Held, KeyRange, Operands, Pages, Scales, Strides,
 };
 use kiln_kernels::cpu::chain::UnaryOp;
 use kiln_kernels::cpu::gemm::{
@@ -323,9 +323,7 @@ pub(crate) fn cached(draw: &mut Draw<'_>, isa: Isa) {
         value: values_held,
         keys: &lengths,
         before: &before,
-        places: &[],
-        batch: own * room,
-        head: room,
+        pages: Pages { table: &[], of_batch: 1, keys: room, page: own * room, head: room },
         window: window.unwrap_or(0),
         sink: None,
         bias: None,

@@ -9,7 +9,7 @@ use kiln_model::onnx;
 use kiln_tensor::DType;
 
 use super::bias::{Bias, Found};
-use super::rewrite::{LAST, PLACES, Pair, ROWS, Roles};
+use super::rewrite::{LAST, PAGES, Pair, ROWS, Roles};
 use super::{Decoder, DecoderError, Rewritten};
 use crate::packed::index::{CacheRow, StepsRow};
 use crate::packed::rows::whole_graph;
@@ -189,8 +189,8 @@ fn roles(row: &StepsRow, inputs: &[Port], outputs: &[Port]) -> Result<Roles, Str
         }
         port => Err(format!("steps give '{name}' as {dtype} of {rank} dimensions, and it is {port:?}")),
     };
-    for (name, dtype) in [(LAST, DType::I32), (PLACES, DType::I32), (ROWS, DType::I64)] {
-        given(name, dtype, 1)?;
+    for (name, dtype, rank) in [(LAST, DType::I32, 1), (PAGES, DType::I32, 2), (ROWS, DType::I64, 1)] {
+        given(name, dtype, rank)?;
     }
     let tokens = given(&row.tokens, DType::I64, 2)?;
     let takes_one = matches!(tokens.dims.as_deref(), Some([_, Dim::Fixed(1)]));

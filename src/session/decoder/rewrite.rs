@@ -15,7 +15,7 @@ use super::DecoderError;
 
 /// Names of the inputs that a rewritten graph adds to the model's. Models do not use such names.
 pub(super) const LAST: &str = "kiln.last_positions";
-pub(super) const PLACES: &str = "kiln.sequences";
+pub(super) const PAGES: &str = "kiln.pages";
 pub(super) const ROWS: &str = "kiln.rows_of_logits";
 
 /// Names of dimensions of a decoder's inputs: positions before a step, and after it.
@@ -26,8 +26,8 @@ pub(super) const OF_TOTAL: &str = "kiln.total";
 const PAST: [usize; 2] = [3, 4];
 const LAST_INPUT: usize = 5;
 const TOTAL_INPUT: usize = 6;
-/// The further input in the domain kiln: which sequences of the cache are those of the step.
-const PLACES_INPUT: usize = 17;
+/// The further input in the domain kiln: the pages of each sequence of the step. It has no total length.
+const PAGES_INPUT: usize = 17;
 
 /// The roles of the inputs and outputs of a rewritten graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(super) struct Roles {
     pub(super) beside: Vec<String>,
 }
 
-/// A part of the cache, [sequences, heads, room, size].
+/// A part of the cache, [pages, heads, positions of a page, size].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pair {
     pub(super) past: String,
@@ -60,9 +60,9 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// The spec for these numbers of sequences and positions.
-    pub(super) fn spec(&self, sequences: usize, room: usize) -> TensorSpec {
-        TensorSpec::new(self.dtype, [sequences, self.heads, room, self.size])
+    /// The spec for that many pages.
+    pub(super) fn spec(&self, pages: usize, positions: usize) -> TensorSpec {
+        TensorSpec::new(self.dtype, [pages, self.heads, positions, self.size])
     }
 }
 
@@ -83,10 +83,9 @@ pub(super) fn rewrite(graph: &mut Graph, beside: &[String], biases: &[String]) -
         return Err(refused("no node is a GroupQueryAttention: its cache is not known"));
     }
     let batch = batch_of(graph, layers[0]);
-    let last = input(graph, LAST, DType::I32, batch.clone());
-    let places = input(graph, PLACES, DType::I32, batch.clone());
+    let last = input(graph, LAST, DType::I32, vec![batch.clone()]);
+    let pages = input(graph, PAGES, DType::I32, vec![batch, Dim::Any]);
     let (mut cache, mut presents) = (Vec::new(), Vec::new());
-    let mut lengths = Vec::new();
     for at in layers {
         let node = &graph.nodes[at];
         for (own, past_input) in PAST.into_iter().enumerate() {
@@ -96,27 +95,20 @@ pub(super) fn rewrite(graph: &mut Graph, beside: &[String], biases: &[String]) -
             cache.push(Pair { past: info.name.clone(), heads, size, dtype });
             presents.push(present);
         }
-        let past = graph.nodes[at].input(PAST[0]);
-        // This length decides only the room of the cache, which is enough for the longest sequence.
-        let room = graph.fresh("room");
-        let attrs = Attrs::from([("start".to_owned(), Attr::Int(2)), ("end".to_owned(), Attr::Int(3))]);
-        lengths.push((at, NodeDesc { version: 15, ..step("Shape", attrs, [past, None], room) }));
         let node = &mut graph.nodes[at];
         node.inputs[LAST_INPUT] = Some(last);
-        node.inputs[TOTAL_INPUT] = Some(room);
-        if node.inputs.len() <= PLACES_INPUT {
-            node.inputs.resize(PLACES_INPUT + 1, None);
+        // The pages that a request gives decide how long sequences can be.
+        node.inputs[TOTAL_INPUT] = None;
+        if node.inputs.len() <= PAGES_INPUT {
+            node.inputs.resize(PAGES_INPUT + 1, None);
         }
-        node.inputs[PLACES_INPUT] = Some(places);
+        node.inputs[PAGES_INPUT] = Some(pages);
         "kiln".clone_into(&mut node.domain);
         node.attrs.insert("past_present_share_buffer".to_owned(), Attr::Int(1));
         // The window tells which positions are read; the cache has all positions.
         node.attrs.remove("sliding_window_cache");
     }
-    for (at, node) in lengths.into_iter().rev() {
-        graph.nodes.insert(at, node);
-    }
-    name_sequences(graph, &cache, &presents);
+    allow_any_pages(graph, &cache, &presents);
     let logits = logits_of(graph, &presents)?;
     let logits = at_rows(graph, logits, &facts)?;
     graph.outputs = std::iter::once(logits).chain(presents).collect();
@@ -125,7 +117,7 @@ pub(super) fn rewrite(graph: &mut Graph, beside: &[String], biases: &[String]) -
     for &value in &graph.inputs {
         let info = graph.value(value);
         let name = info.name.clone();
-        let is_known = [LAST, PLACES, ROWS].contains(&name.as_str()) || graph.constants.contains_key(&value);
+        let is_known = [LAST, PAGES, ROWS].contains(&name.as_str()) || graph.constants.contains_key(&value);
         let is_bias = biases.contains(&name);
         if is_known || is_bias || roles.cache.iter().any(|pair| pair.past == name) {
             continue;
@@ -164,23 +156,23 @@ fn batch_of(graph: &Graph, layer: usize) -> Dim {
     dims.and_then(|dims| dims.first().cloned()).unwrap_or(Dim::Any)
 }
 
-/// Adds an input of one number for each sequence.
-fn input(graph: &mut Graph, name: &str, dtype: DType, batch: Dim) -> ValueId {
-    let info = ValueInfo { name: name.to_owned(), dtype: Some(dtype), dims: Some(vec![batch]), ..ValueInfo::default() };
+/// Adds an input.
+fn input(graph: &mut Graph, name: &str, dtype: DType, dims: Vec<Dim>) -> ValueId {
+    let info = ValueInfo { name: name.to_owned(), dtype: Some(dtype), dims: Some(dims), ..ValueInfo::default() };
     let value = graph.add_value(info);
     graph.inputs.push(value);
     value
 }
 
-/// Gives the cache's number of sequences a name of its own: a step may have fewer sequences.
-fn name_sequences(graph: &mut Graph, cache: &[Pair], presents: &[ValueId]) {
+/// Lets the cache have any number of pages of any number of positions, whatever the model says of sequences and of
+/// their length.
+fn allow_any_pages(graph: &mut Graph, cache: &[Pair], presents: &[ValueId]) {
     presents.iter().for_each(|present| graph.values[present.index()].dims = None);
     for value in &mut graph.values {
         if cache.iter().any(|pair| pair.past == value.name)
-            && let Some(dims) = &mut value.dims
-            && let Some(dim @ (Dim::Named(_) | Dim::Any)) = dims.first_mut()
+            && let Some([pages, _, positions, _]) = value.dims.as_deref_mut()
         {
-            *dim = Dim::Any;
+            [*pages, *positions] = [Dim::Any, Dim::Any];
         }
     }
 }
@@ -227,7 +219,7 @@ fn logits_of(graph: &Graph, presents: &[ValueId]) -> Result<ValueId, DecoderErro
 
 /// The logits of one position of each sequence: rows are picked before the last product, or else from the logits.
 fn at_rows(graph: &mut Graph, logits: ValueId, facts: &Facts) -> Result<ValueId, DecoderError> {
-    let rows = input(graph, ROWS, DType::I64, Dim::Any);
+    let rows = input(graph, ROWS, DType::I64, vec![Dim::Any]);
     let (from, reader) = match head(graph, logits) {
         Some((product, left)) if facts.rank(left) == Some(3) => (left, Some(product)),
         _ if facts.rank(logits) == Some(3) => (logits, None),

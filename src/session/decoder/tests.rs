@@ -308,9 +308,11 @@ fn a_sequence_that_takes_no_part_is_not_touched_and_no_composition_of_as_many_ro
         step_some(&decoder, &mut cache, &tokens);
         for (before, after) in before.iter().zip(bytes(&cache)) {
             for (byte, (before, after)) in before.iter().zip(&after).enumerate() {
-                let (sequence, row) = (byte / (32 * SIZE * 4), byte / (SIZE * 4) % 32);
-                let is_new = (lengths[sequence]..cache.lengths()[sequence]).contains(&row);
-                assert!(is_new || before == after, "{parts:?}: row {row} of sequence {sequence}");
+                let (page, row) = (byte / (32 * SIZE * 4), byte / (SIZE * 4) % 32);
+                let sequence = (0..5).find(|&sequence| cache.pages.of(sequence).contains(&page));
+                let own = |sequence: usize| lengths[sequence]..cache.lengths()[sequence];
+                let is_new = sequence.is_some_and(|sequence| own(sequence).contains(&row));
+                assert!(is_new || before == after, "{parts:?}: row {row} of page {page}, of {sequence:?}");
             }
         }
     }
@@ -376,6 +378,78 @@ fn steps_of_some_sequences_over_caches_of_codes_say_what_steps_of_one_say() {
             close(&logits[own * WORDS..][..WORDS], &expected, &format!("{bits} bits"));
         }
     }
+}
+
+/// The pages that sequences have.
+fn taken(cache: &DecoderCache) -> usize {
+    let all = (0..cache.lengths().len()).flat_map(|sequence| cache.pages.of(sequence).iter().copied());
+    all.collect::<std::collections::BTreeSet<usize>>().len()
+}
+
+#[test]
+fn texts_that_begin_alike_share_their_pages_until_one_writes_them() {
+    for window in [None, Some(200)] {
+        let decoder = decoder(window, 2);
+        let mut texts = vec![text(2 * PAGE + 50, 1); 3];
+        let mut cache = decoder.cache(3, 1, 4 * PAGE).unwrap();
+        let options = RunOptions::default();
+        decoder.step_one(&mut cache, 0, &texts[0], &options).unwrap();
+        for to in [1, 2] {
+            cache.fork(0, to, texts[0].len()).unwrap();
+        }
+        assert_eq!(taken(&cache), 3, "nothing is copied");
+        for round in 0..3 {
+            let tokens: Vec<i64> = (0..3).map(|sequence| (3 * round + sequence) % WORDS as i64).collect();
+            texts.iter_mut().zip(&tokens).for_each(|(text, &token)| text.push(token));
+            let each: Vec<(usize, &[i64])> = tokens.chunks(1).enumerate().collect();
+            let logits = step_some(&decoder, &mut cache, &each);
+            for (sequence, (logits, text)) in logits.chunks_exact(WORDS).zip(&texts).enumerate() {
+                close(logits, &whole(window, text), &format!("{window:?}, round {round}, sequence {sequence}"));
+            }
+            assert_eq!(taken(&cache), 2 + 3, "two whole pages are shared, the last one is each text's own");
+        }
+        // What was shared is rewound into and written by one: the others keep it.
+        cache.rewind(1, PAGE + 3).unwrap();
+        texts[1].truncate(PAGE + 3);
+        texts[1].extend([5, 1, 2]);
+        let logits = step_some(&decoder, &mut cache, &[(1, &[5, 1, 2])]);
+        close(&logits, &whole(window, &texts[1]), "rewound");
+        assert_eq!(cache.pages.of(1)[0], cache.pages.of(0)[0]);
+        assert_ne!(cache.pages.of(1)[1], cache.pages.of(0)[1]);
+        for (sequence, text) in texts.iter_mut().enumerate() {
+            let more: Vec<i64> = (0..250).map(|at| (at * 7 + sequence as i64) % WORDS as i64).collect();
+            text.extend(&more);
+            let logits = decoder.step_one(&mut cache, sequence, &more, &options).unwrap();
+            close(
+                logits.as_slice().unwrap(),
+                &whole(window, text),
+                &format!("{window:?}, sequence {sequence}, longer"),
+            );
+        }
+        for sequence in 0..3 {
+            cache.rewind(sequence, 0).unwrap();
+        }
+        assert_eq!(taken(&cache), 0);
+    }
+}
+
+#[test]
+fn a_cache_takes_memory_by_what_its_texts_need_together() {
+    let decoder = decoder(None, 1);
+    let mut cache = decoder.cache(8, 1, 20 * PAGE).unwrap();
+    let page = 4 * PAGE * SIZE * 4;
+    assert_eq!(cache.bytes(), 8 * page);
+    let long = text(6 * PAGE, 1);
+    for tokens in long.chunks(256) {
+        decoder.step_one(&mut cache, 3, tokens, &RunOptions::default()).unwrap();
+    }
+    assert_eq!((cache.bytes(), cache.lengths()[3]), (8 * page, 6 * PAGE), "one long text, and others of no position");
+    step_some(&decoder, &mut cache, &[(0, &[1]), (1, &[2]), (2, &[3]), (4, &[4])]);
+    assert_eq!((cache.bytes(), taken(&cache)), (16 * page, 10));
+    cache.rewind(3, 0).unwrap();
+    let other = decoder.step_one(&mut cache, 5, &long[..9 * PAGE / 2], &RunOptions::default()).unwrap();
+    close(other.as_slice().unwrap(), &whole(None, &long[..9 * PAGE / 2]), "pages that another text had");
+    assert_eq!((cache.bytes(), taken(&cache)), (16 * page, 9));
 }
 
 #[test]

@@ -129,20 +129,22 @@ pub(super) fn group_query(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs,
     let all = if view.has(1) { heads } else { heads.saturating_add(kv_heads.saturating_mul(2)) };
     let size = sizes.div(width, Size::Known(all));
     let hidden = if view.has(1) { width } else { sizes.mul(size, Size::Known(heads)) };
-    let total = view.size(6)?;
+    // A cache in pages keeps its shape, and the request has no total length.
+    let total = if view.has(17) { Size::Known(0) } else { view.size(6)? };
     let (mut room, mut cached) = (total, batch);
     if view.has(3) {
         let past = view.dims(3)?;
         let &[sequences, _, past, _] = &past[..] else { return Err(ShapeError::input(3, &past, "expected rank 4")) };
-        if view.has(17) {
-            cached = sequences;
-        }
         room = match (past, total) {
+            (past, _) if view.has(17) => past,
             // The room of a sliding cache does not change.
             (past, _) if view.int("sliding_window_cache") != 0 => past,
             (Size::Known(past), Size::Known(total)) => Size::Known(past.max(total)),
             (past, total) => sizes.other("max", past, total),
         };
+        if view.has(17) {
+            cached = sequences;
+        }
     }
     // A byte holds two codes of 4 bits.
     let stored = match view.int("kv_cache_bit_width") {

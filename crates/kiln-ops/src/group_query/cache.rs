@@ -1,14 +1,17 @@
 //! A cache with the new positions of a step behind those that its sequences have: rows of numbers, or of codes or
 //! `f16`, which are rounded when they are written.
 
-use kiln_kernels::Isa;
+use std::ops::Range;
+
 use kiln_kernels::cpu::attention::{Cells, Held, Scales, quantize};
-use kiln_kernels::memory;
-use kiln_kernels::parallel::{copy, for_each_chunk};
+use kiln_kernels::memory::{self, Collect};
+use kiln_kernels::parallel::{copy, for_each_chunk, for_each_part};
+use kiln_kernels::{Isa, Parallel};
 use kiln_run::{Io, NodeError};
 use kiln_tensor::Tensor;
 
 use super::heads::{Rows, Turn};
+use super::pages::Piece;
 use super::{GroupQuery, PRESENT_KEY, Request, input};
 
 /// Writes the rows of new positions.
@@ -29,11 +32,11 @@ impl Writer<'_> {
         self.held.row_bytes(self.rows.size)
     }
 
-    /// Writes the first `count` new positions of a head of a sequence, whose number among all heads is `line`.
-    pub(super) fn append(&self, line: usize, count: usize, to: &mut [u8]) {
+    /// Writes these new positions of a head of a sequence, whose number among all heads is `line`.
+    pub(super) fn append(&self, line: usize, positions: Range<usize>, to: &mut [u8]) {
         let (sequence, head) = (line / self.heads, line % self.heads);
         let mut turned = memory::with_capacity(if self.turn.is_nothing() { 0 } else { self.rows.size });
-        for (position, to) in to.chunks_exact_mut(self.row().max(1)).take(count).enumerate() {
+        for (to, position) in to.chunks_exact_mut(self.row().max(1)).zip(positions) {
             let line = sequence * self.new + position;
             let given = self.rows.head(line, head);
             if self.turn.is_nothing() {
@@ -78,7 +81,7 @@ impl GroupQuery {
         request: &Request<'_>,
         turn: &Turn<'_>,
     ) -> Result<Tensor, NodeError> {
-        let Request { sizes, sequences, places, parallel, .. } = *request;
+        let Request { sizes, sequences, pages, parallel, .. } = *request;
         let past_index = input::PAST_KEY + output - PRESENT_KEY;
         let in_place = io.can_reuse(past_index, output);
         let is_shared = self.shared_buffer || in_place && io.is_shared(past_index, output);
@@ -86,20 +89,14 @@ impl GroupQuery {
         let past = io.optional(past_index).filter(|_| !in_place).map(Tensor::bytes);
         let writer = self.writer(io, output, request, turn)?;
         let row = writer.row();
-        for_each_chunk(parallel, present.bytes_mut(), sizes.room * row, &|line, to| {
-            if let Some(places) = places {
-                if let Some(past) = past {
-                    let (had, rest) = to.split_at_mut(sizes.past * row);
-                    copy(&past[line * sizes.past * row..][..sizes.past * row], had);
-                    rest.fill(0);
-                }
-                for &at in places.at(line / self.kv_heads) {
-                    let sequence = &sequences[at];
-                    let new = &mut to[sequence.before * row..][..sequence.written * row];
-                    writer.append(at * self.kv_heads + line % self.kv_heads, sequence.written, new);
-                }
-                return;
+        if let Some((pages, page)) = pages.zip(sizes.page) {
+            if let Some(past) = past {
+                copy(past, present.bytes_mut());
             }
+            self.append_to_pages(&writer, &pages.pieces(sequences), page * row, present.bytes_mut(), parallel);
+            return Ok(present);
+        }
+        for_each_chunk(parallel, present.bytes_mut(), sizes.room * row, &|line, to| {
             let sequence = &sequences[line / self.kv_heads];
             let before = sequence.before * row;
             if let Some(past) = past {
@@ -111,12 +108,33 @@ impl GroupQuery {
                 }
             }
             let (new, rest) = to[before..].split_at_mut(sequence.written * row);
-            writer.append(line, sequence.written, new);
+            writer.append(line, 0..sequence.written, new);
             if !is_shared {
                 rest.fill(0);
             }
         });
         Ok(present)
+    }
+
+    /// Writes the new positions of all sequences to their pages, which have `head` bytes of each head.
+    fn append_to_pages(
+        &self,
+        writer: &Writer<'_>,
+        pieces: &[Piece],
+        head: usize,
+        cache: &mut [u8],
+        parallel: &dyn Parallel,
+    ) {
+        let (heads, row) = (self.kv_heads, writer.row());
+        let pages: Vec<&[Piece]> = pieces.chunk_by(|one, next| one.page == next.page).collected();
+        let first = |page: &&[Piece], own: usize| (page[0].page * heads + own) * head;
+        let parts = pages.iter().flat_map(|page| (0..heads).map(move |own| first(page, own)..first(page, own) + head));
+        for_each_part(parallel, cache, &parts.collected(), &|at, to| {
+            for piece in pages[at / heads] {
+                let to = &mut to[piece.row * row..];
+                writer.append(piece.sequence * heads + at % heads, piece.positions(), to);
+            }
+        });
     }
 
     /// The rows of a cache, of keys (0) or of values (1).

@@ -16,13 +16,15 @@ use crate::{integer, optional, refused, required};
 /// Sizes of a request.
 pub(super) struct Sizes {
     pub(super) batch: usize,
-    /// Sequences of the cache: the request's own number, unless the request names its sequences of the cache.
+    /// Sequences of the cache, or its pages.
     pub(super) cached: usize,
+    /// Positions of a page, where the cache is in pages.
+    pub(super) page: Option<usize>,
     /// New positions of each sequence.
     pub(super) new: usize,
     /// Elements of a head.
     pub(super) size: usize,
-    /// Positions that the given cache has room for, and those that the resulting one has.
+    /// Positions of a sequence that the given cache has room for, and those that the resulting one has.
     pub(super) past: usize,
     pub(super) room: usize,
     /// Positions of the longest sequence, the new ones included.
@@ -98,11 +100,13 @@ impl Sizes {
         }
         let past = shape(input::PAST_KEY).map_or(Some(0), |shape| shape.get(2).copied());
         let past = past.ok_or_else(|| unfit(input::PAST_KEY))?;
-        let cached = match shape(input::PLACES) {
-            Some(_) => shape(input::PAST_KEY).and_then(|shape| shape.first().copied()).unwrap_or(batch),
-            None => batch,
+        let (cached, of_sequence) = match shape(input::PAGES) {
+            None => (batch, None),
+            Some(&[sequences, pages]) if sequences == batch && pages > 0 && past > 0 => {
+                (shape(input::PAST_KEY).and_then(|shape| shape.first().copied()).unwrap_or(0), Some(pages))
+            }
+            Some(_) => return Err(unfit(input::PAGES)),
         };
-        holds(input::PLACES, &[batch])?;
         for index in [input::PAST_KEY, input::PAST_VALUE] {
             let stored = if node.held == Held::Nibbles { size.div_ceil(2) } else { size };
             holds(index, &[cached, node.kv_heads, past, stored])?;
@@ -128,10 +132,13 @@ impl Sizes {
                 return Err(refused(format!("input {one} without input {other}, or the other without it")));
             }
         }
-        let total = integer(required(inputs, input::TOTAL)?)?;
+        let total = match of_sequence {
+            Some(pages) => past.checked_mul(pages),
+            None => usize::try_from(integer(required(inputs, input::TOTAL)?)?).ok(),
+        };
         // A cache that slides stages a padded chunk, which may be longer than its sequences.
         let least = if is_padded && node.slides { 0 } else { new };
-        let total = usize::try_from(total).ok().filter(|&total| total >= least && total <= i32::MAX as usize);
+        let total = total.filter(|&total| total >= least && total <= i32::MAX as usize);
         let total = total.ok_or_else(|| refused(format!("a total length that {new} new positions do not fit")))?;
         if required(inputs, input::LAST)?.len() != batch {
             return Err(unfit(input::LAST));
@@ -155,6 +162,10 @@ impl Sizes {
             holds(input::SINES, cosines)?;
             holds(input::IDS, &[batch, new])?;
         }
+        let (page, past) = match of_sequence {
+            Some(_) => (Some(past), total),
+            None => (None, past),
+        };
         let mut room = past.max(total);
         let mut sliding = None;
         if let Some(window) = node.window.filter(|_| node.slides) {
@@ -164,7 +175,21 @@ impl Sizes {
             (room, sliding) = (past, Some(window));
         }
         let held = node.held_in(optional(inputs, input::PAST_KEY));
-        Ok(Sizes { batch, cached, new, size, past, room, total, held, is_packed, query_width, sliding, is_padded })
+        Ok(Sizes {
+            batch,
+            cached,
+            page,
+            new,
+            size,
+            past,
+            room,
+            total,
+            held,
+            is_packed,
+            query_width,
+            sliding,
+            is_padded,
+        })
     }
 
     /// The most keys that a query may see, including those that a step drops.
@@ -174,7 +199,7 @@ impl Sizes {
 
     /// Whether all positions are new, whatever the sequences' lengths.
     pub(super) fn is_prompt(&self) -> bool {
-        self.new == self.total && !self.is_padded
+        self.new == self.total && !self.is_padded && self.page.is_none()
     }
 
     /// The sequences of the batch, from the last position of each and, where the new positions are padded, from the

@@ -1,6 +1,7 @@
 //! GroupQueryAttention against its definition, one query at a time.
 
 use half::f16;
+use kiln_kernels::cpu::attention::PAGE;
 use kiln_model::Attr;
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
@@ -615,29 +616,72 @@ fn scores_are_an_output_before_and_after_the_softmax() {
     }
 }
 
-/// A request over a cache of three sequences with room for nine positions; `places` names the sequences that it uses.
-fn placed(heads: &[Tensor; 3], cache: &[Tensor; 2], last: &[i32], places: Option<&[i32]>) -> Trial {
-    let domain = if places.is_some() { "kiln" } else { "com.microsoft" };
+/// A request over a cache, or over a cache in pages with these pages of each sequence.
+fn over(heads: &[Tensor; 3], cache: &[Tensor; 2], last: &[i32], pages: Option<&[i32]>) -> Trial {
+    let domain = if pages.is_some() { "kiln" } else { "com.microsoft" };
     let mut trial = Trial::new("GroupQueryAttention").of_domain(domain).outputs(3);
     trial = trial.int("num_heads", HEADS as i64).int("kv_num_heads", KV_HEADS as i64);
     for tensor in heads.iter().chain(cache) {
         trial = trial.tensor(tensor.clone());
     }
-    trial = trial.input(&[last.len()], last).input(&[], &[9i32]);
-    let Some(places) = places else { return trial };
-    for _ in 7..17 {
+    trial = trial.input(&[last.len()], last);
+    let Some(pages) = pages else { return trial.input(&[], &[cache[0].shape()[2] as i32]) };
+    for _ in 6..17 {
         trial = trial.absent();
     }
-    trial.input(&[places.len()], places)
+    trial.input(&[last.len(), pages.len() / last.len()], pages)
+}
+
+/// The rows of three pages for each sequence of a cache, sequence by sequence. Pages that the cache does not have are
+/// its last one.
+fn flat(pages: &[[usize; 3]], cache: &Tensor) -> Tensor {
+    let mut rows = Vec::new();
+    for (pages, head) in pages.iter().flat_map(|pages| (0..KV_HEADS).map(move |head| (pages, head))) {
+        for page in pages {
+            let first = (page.min(&(cache.shape()[0] - 1)) * KV_HEADS + head) * PAGE * SIZE;
+            rows.extend_from_slice(&elements(cache)[first..][..PAGE * SIZE]);
+        }
+    }
+    Tensor::from_vec([pages.len(), KV_HEADS, 3 * PAGE, SIZE], rows).expect("as many")
 }
 
 #[test]
-fn a_request_names_sequences_of_the_cache_and_one_several_times() {
+fn sequences_that_begin_alike_share_pages() {
+    let mut random = Random::new("pages");
+    let pages = [[3, 1, 0], [3, 4, 5], [2, 9, 9]];
+    let last = [PAGE as i32 + 7, 2 * PAGE as i32 + 1, 5];
+    let heads = [HEADS, KV_HEADS, KV_HEADS].map(|heads| random.floats(&[3, 3, heads * SIZE]));
+    let cache = [(); 2].map(|()| random.floats(&[6, KV_HEADS, PAGE, SIZE]));
+    let table: Vec<i32> = pages.iter().flatten().map(|&page| page as i32).collect();
+    let found = over(&heads, &cache, &last, Some(&table)).run().expect("the request is valid");
+    let apart = [flat(&pages, &cache[0]), flat(&pages, &cache[1])];
+    let expected = over(&heads, &apart, &last, None).run().expect("the request is valid");
+    assert_eq!(elements(&found[0]), elements(&expected[0]));
+    for which in 1..3 {
+        assert_eq!(found[which].shape(), cache[0].shape());
+        let after = flat(&pages, &found[which]);
+        let [found, expected] = [&after, &expected[which]].map(|lines| elements(lines).chunks_exact(3 * PAGE * SIZE));
+        for (line, (found, expected)) in found.zip(expected).enumerate() {
+            let filled = (last[line / KV_HEADS] as usize + 1) * SIZE;
+            assert_eq!(found[..filled], expected[..filled], "line {line}");
+        }
+    }
+    let refused = over(&heads, &cache, &last, Some(&[3, 1, 0, 3, 4, 6, 2, 9, 9])).run().expect_err("no such page");
+    assert!(refused.contains("page 2 of sequence 1 is number 6 of a cache of 6"), "{refused}");
+    let refused = over(&heads, &cache, &[200, 3 * PAGE as i32, 5], Some(&table)).run().expect_err("beyond its pages");
+    assert!(refused.contains("position 576 of 576"), "{refused}");
+    let small = [(); 2].map(|()| random.floats(&[6, KV_HEADS, 100, SIZE]));
+    let refused = over(&heads, &small, &[150, 2, 5], Some(&table)).run().expect_err("blocks are in two pages");
+    assert!(refused.contains("attention"), "{refused}");
+}
+
+#[test]
+fn a_request_names_pages_of_the_cache_and_one_several_times() {
     let mut random = Random::new("places");
     let heads = [HEADS, KV_HEADS, KV_HEADS].map(|heads| random.floats(&[4, 1, heads * SIZE]));
     let cache = [(); 2].map(|()| random.floats(&[3, KV_HEADS, 9, SIZE]));
     // Three positions of the last sequence after its four, and one of the first sequence after its two.
-    let found = placed(&heads, &cache, &[4, 2, 5, 6], Some(&[2, 0, 2, 2])).run().expect("the request is valid");
+    let found = over(&heads, &cache, &[4, 2, 5, 6], Some(&[2, 0, 2, 2])).run().expect("the request is valid");
     for (place, rows, last) in [(2, &[0, 2, 3][..], 6), (0, &[1][..], 2)] {
         let own = |tensor: &Tensor| {
             let width = tensor.shape()[2];
@@ -651,7 +695,7 @@ fn a_request_names_sequences_of_the_cache_and_one_several_times() {
             Tensor::from_vec([1, KV_HEADS, 9, SIZE], rows).expect("as many")
         };
         let alone = [alone(&cache[0]), alone(&cache[1])];
-        let expected = placed(&[own(&heads[0]), own(&heads[1]), own(&heads[2])], &alone, &[last], None);
+        let expected = over(&[own(&heads[0]), own(&heads[1]), own(&heads[2])], &alone, &[last], None);
         let expected = expected.run().expect("the request is valid");
         for (at, row) in rows.iter().enumerate() {
             let width = HEADS * SIZE;
@@ -679,12 +723,15 @@ fn a_request_names_sequences_of_the_cache_and_one_several_times() {
             "a sequence not named"
         );
     }
-    for (places, reason) in [(&[2, 0, 3, 2][..], "number 3 of a cache of 3"), (&[2, 0, -1, 2], "number -1")] {
-        let refused = placed(&heads, &cache, &[4, 2, 5, 6], Some(places)).run().expect_err("there is no such sequence");
+    for (places, reason) in [
+        (&[2, 0, 3, 2][..], "page 0 of sequence 2 is number 3 of a cache of 3"),
+        (&[2, 0, -1, 2], "sequence 2 is number -1"),
+    ] {
+        let refused = over(&heads, &cache, &[4, 2, 5, 6], Some(places)).run().expect_err("there is no such page");
         assert!(refused.contains(reason), "{refused}");
     }
-    let refused = placed(&heads, &cache, &[4, 2, 5, 6], Some(&[2, 0])).run().expect_err("two places for four");
+    let refused = over(&heads, &cache, &[4, 2, 5, 6], Some(&[])).run().expect_err("no pages");
     assert!(refused.contains("input 17"), "{refused}");
-    let refused = placed(&heads, &cache, &[4, 2, 5, 9], Some(&[2, 0, 1, 2])).run().expect_err("beyond the room");
+    let refused = over(&heads, &cache, &[4, 2, 5, 9], Some(&[2, 0, 1, 2])).run().expect_err("beyond the room");
     assert!(refused.contains("position 9 of 9"), "{refused}");
 }

@@ -41,7 +41,7 @@ impl GroupQuery {
                     Some(past) => copy(&past[line * of_head + first..][..kept], to),
                     None => to.copy_within(first..first + kept, 0),
                 }
-                writer.append(line, sequence.written, &mut to[kept..]);
+                writer.append(line, 0..sequence.written, &mut to[kept..]);
                 self.clear(&mut to[kept + sequence.written * row..]);
             });
             return Ok((present, None));
@@ -55,7 +55,7 @@ impl GroupQuery {
             let sequence = &sequences[line / self.kv_heads];
             let filled = sequence.rows * row;
             copy(&before[line * of_head..][..filled], to);
-            writer.append(line, sequence.written, &mut to[filled..]);
+            writer.append(line, 0..sequence.written, &mut to[filled..]);
         });
         let all = staged.bytes();
         for_each_chunk(parallel, present.bytes_mut(), of_head, &|line, to| {

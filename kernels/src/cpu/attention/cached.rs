@@ -1,6 +1,8 @@
 //! Attention over a cache of keys and values, in which the sequences of a batch have different lengths: the lengths,
-//! where each sequence and head has its rows, sinks and the rows of a bias are arguments of a run. A sink is where the
+//! the pages with the rows of each sequence, sinks and the rows of a bias are arguments of a run. A sink is where the
 //! sum of a softmax starts.
+
+use std::ops::Range;
 
 use super::held::Cells;
 use super::{Attention, FAMILY, Operands};
@@ -21,12 +23,8 @@ pub struct Cache<'a> {
     /// For causal attention, the keys before the first query's own key, in each batch. A query beyond the last key sees
     /// all keys.
     pub before: &'a [usize],
-    /// For each batch, the batch of the cache that it reads; several may read the same. Empty where each reads its own.
-    pub places: &'a [usize],
-    /// From batch to batch.
-    pub batch: usize,
-    /// From head to head.
-    pub head: usize,
+    /// Where the rows of each batch are.
+    pub pages: Pages<'a>,
     /// How many keys a query sees, its own among them, where the shape has a window.
     pub window: usize,
     /// Scores that enter the sum of a softmax without a key.
@@ -35,11 +33,62 @@ pub struct Cache<'a> {
     pub bias: Option<Bias<'a>>,
 }
 
-impl Cache<'_> {
-    /// The rows before those of a batch's head; `None` where they are too many to count.
-    pub(super) fn first_row(&self, batch: usize, head: usize) -> Option<usize> {
-        let place = self.places.get(batch).copied().unwrap_or(batch);
-        place.checked_mul(self.batch)?.checked_add(head.checked_mul(self.head)?)
+/// Where a cache has the rows of its batches: in pages, which have the same number of rows of every head.
+#[derive(Clone, Copy, Debug)]
+pub struct Pages<'a> {
+    /// For each batch, the pages of its keys in their order; several batches may read the same page. Empty where each
+    /// batch has one page, that of its own number.
+    pub table: &'a [usize],
+    /// Pages of a batch in the table.
+    pub of_batch: usize,
+    /// Keys of a page.
+    pub keys: usize,
+    /// From page to page.
+    pub page: usize,
+    /// From head to head.
+    pub head: usize,
+}
+
+impl Pages<'_> {
+    /// Keys that a batch has room for.
+    fn room(&self) -> usize {
+        if self.table.is_empty() { self.keys } else { self.keys.saturating_mul(self.of_batch) }
+    }
+
+    /// The row of a key of a batch's head; `None` where it is too large to count. The table has a page for the key.
+    fn row(&self, batch: usize, head: usize, key: usize) -> Option<usize> {
+        let (page, key) = match self.table {
+            [] => (batch, key),
+            table => (table[batch * self.of_batch + key / self.keys], key % self.keys),
+        };
+        page.checked_mul(self.page)?.checked_add(head.checked_mul(self.head)?)?.checked_add(key)
+    }
+
+    /// Parts of the first `keys` keys that follow each other.
+    fn parts(&self, keys: usize) -> impl Iterator<Item = Range<usize>> {
+        let step = if self.table.is_empty() { keys } else { self.keys };
+        (0..keys).step_by(step.max(1)).map(move |start| start..keys.min(start + step))
+    }
+}
+
+/// The rows of one batch and one head of keys.
+#[derive(Clone, Copy)]
+pub(super) struct Line<'a> {
+    pub(super) cache: &'a Cache<'a>,
+    pub(super) batch: usize,
+    pub(super) head: usize,
+}
+
+impl<'a> Line<'a> {
+    /// The row of a key. `check_rows` has looked at the rows of all keys that the batch has.
+    pub(super) fn row(&self, key: usize) -> usize {
+        self.cache.pages.row(self.batch, self.head, key).unwrap_or(0)
+    }
+
+    /// Parts of the batch's keys whose rows follow each other.
+    pub(super) fn parts(&self) -> impl Iterator<Item = Range<usize>> + use<'a> {
+        let Line { cache, batch, .. } = *self;
+        cache.pages.parts(cache.keys[batch])
     }
 }
 
@@ -117,9 +166,9 @@ impl Attention {
     ///
     /// # Errors
     ///
-    /// If the shape is for no cache or for one that is held in another way; if a batch has more keys than the shape; if
-    /// the cache has no length for a batch or no scale for an element; or if an operand is shorter than the shape and
-    /// the cache say.
+    /// If the shape is for no cache or for one that is held in another way; if a batch has more keys than the shape or
+    /// than its pages; if pages are no multiples of blocks; if the cache has no length for a batch or no scale for an
+    /// element; or if an operand is shorter than the shape and the cache say.
     pub fn run_cached(
         &self,
         query: &[f32],
@@ -149,7 +198,7 @@ impl Attention {
             && is_held(&cache.value, shape.value_size())
             && cache.keys.len() == shape.batch()
             && cache.keys.iter().all(|keys| *keys <= shape.keys())
-            && (cache.places.is_empty() || cache.places.len() == shape.batch())
+            && self.suits(&cache.pages, cache.keys)
             && (shape.causal.is_none() || cache.before.len() == shape.batch())
             && cache.bias.is_some() == shape.mask.is_some();
         match fits {
@@ -160,6 +209,14 @@ impl Attention {
                 Err(KernelError::Unsupported { family: FAMILY, reason })
             }
         }
+    }
+
+    /// Whether pages have room for these keys of the batches, and no block of keys is in two of them.
+    fn suits(&self, pages: &Pages<'_>, keys: &[usize]) -> bool {
+        let most = keys.iter().copied().max().unwrap_or(0);
+        let is_whole = pages.table.is_empty() || most <= pages.keys || pages.keys.is_multiple_of(self.blocks.keys());
+        let has_pages = pages.table.is_empty() || Some(pages.table.len()) == pages.of_batch.checked_mul(keys.len());
+        is_whole && has_pages && most <= pages.room()
     }
 
     /// Whether the rows of all batches are there.
@@ -176,14 +233,14 @@ impl Attention {
                 Cells::F32(_) => (row.saturating_mul(4), size.saturating_mul(4)),
                 _ => (cells.held().row_bytes(size), cells.held().row_bytes(size)),
             };
-            let end = |(batch, &keys): (usize, &usize)| {
-                let first = cache.first_row(batch, heads.max(1) - 1)?;
-                match keys {
-                    0 => Some(0),
-                    keys => first.checked_add(keys - 1)?.checked_mul(step)?.checked_add(run),
-                }
+            let end = |batch: usize, last: usize| {
+                let row = cache.pages.row(batch, heads.max(1) - 1, last)?;
+                row.checked_mul(step)?.checked_add(run)
             };
-            let ends = cache.keys.iter().enumerate().map(|batch| end(batch).unwrap_or(usize::MAX));
+            let ends = cache.keys.iter().enumerate().flat_map(|(batch, &keys)| {
+                let lasts = cache.pages.parts(keys).map(|part| part.end - 1);
+                lasts.map(move |last| end(batch, last).unwrap_or(usize::MAX))
+            });
             let (have, need) = (cells.bytes(), if heads == 0 { 0 } else { ends.max().unwrap_or(0) });
             if have < need {
                 return Err(KernelError::Bounds { family: FAMILY, operand, have, need });

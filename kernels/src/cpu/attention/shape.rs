@@ -50,6 +50,10 @@ const SCORES: usize = 24 << 10;
 /// Keys of a block where there are more than fit one block: whole panels of any width.
 const KEY_BLOCK: usize = 384;
 
+/// Keys of a page of a cache: whole blocks, which over a cache have this many keys or a third of it or less, and whole
+/// panels of any width.
+pub const PAGE: usize = 192;
+
 /// Positions of a chunk of a step over a cache. A head's chunks are counted from position 0, computed by themselves and
 /// merged.
 pub(super) const CHUNK: usize = 256;
@@ -157,6 +161,11 @@ impl AttentionShape {
     }
 }
 
+/// Keys of a block where a query adds in one order.
+fn in_order_keys(shape: &AttentionShape) -> usize {
+    shape.keys().clamp(1, if shape.is_cached() { PAGE } else { KEY_BLOCK })
+}
+
 impl AttentionBlocks {
     /// The cost model's choice.
     #[must_use]
@@ -170,8 +179,9 @@ impl AttentionBlocks {
             keys if stream && is_step => {
                 // Blocks are the same for any room, and a chunk is a whole number of blocks.
                 let fitting = STREAMED_KEYS / (4 * shape.size().max(1));
-                fitting.next_power_of_two().clamp(isa.lanes(), CHUNK).min(keys)
+                fitting.next_power_of_two().clamp(isa.lanes(), PAGE / 3).min(keys)
             }
+            keys if shape.is_cached() => keys.clamp(1, PAGE),
             keys if keys <= 2 * KEY_BLOCK => keys.max(1),
             _ => KEY_BLOCK,
         };
@@ -182,13 +192,13 @@ impl AttentionBlocks {
     /// keys for any number of keys, so that keys behind those that a causal query sees change nothing either.
     #[must_use]
     pub fn in_order(isa: Isa, shape: &AttentionShape, threads: usize) -> AttentionBlocks {
-        AttentionBlocks::cut(isa, shape, threads, false, shape.keys().clamp(1, KEY_BLOCK))
+        AttentionBlocks::cut(isa, shape, threads, false, in_order_keys(shape))
     }
 
     /// Whether the additions of a query are those of [`AttentionBlocks::in_order`].
     #[must_use]
     pub fn is_in_order(&self, shape: &AttentionShape) -> bool {
-        !self.stream && self.keys() == shape.keys().clamp(1, KEY_BLOCK)
+        !self.stream && self.keys() == in_order_keys(shape)
     }
 
     /// Blocks of `keys` keys.
@@ -236,6 +246,7 @@ impl AttentionBlocks {
             && self.rows() <= shape.queries().max(1)
             && self.keys() <= shape.keys().max(1)
             && (self.stream || self.keys() == shape.keys().max(1) || self.keys().is_multiple_of(shape.panel(isa)))
+            && (!shape.is_cached() || self.keys() == shape.keys().max(1) || PAGE.is_multiple_of(self.keys()))
             && self.rows().checked_mul(self.keys()).is_some_and(|scores| scores <= 1 << 24)
             && !(self.pack_values && shape.held != Held::F32)
             && (!self.stream || isa.is_jit() && !shape.key_columns && !self.pack_values && shape.keys() > 0)

@@ -84,7 +84,7 @@ fn caches_of_f16_say_what_those_of_f32_say_forked_and_rewound() {
 
 #[test]
 fn a_step_writes_its_own_rows_of_a_cache_of_f16_or_of_codes_and_copies_none() {
-    const ROOM: usize = 1 << 17;
+    const ROOM: usize = 700 * PAGE;
     // A copy of a part of the cache would take memory that a step over one of f32 does not.
     let beside = |decoder: &Decoder, cache: &DecoderCache| {
         decoder.session().kept.buffers.most_present().saturating_sub(cache.bytes())

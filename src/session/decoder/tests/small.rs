@@ -10,7 +10,7 @@ const HIDDEN: usize = 16;
 const HEADS: usize = 2;
 pub(super) const SIZE: usize = 8;
 /// Positions that the tables of angles have.
-const ANGLES: usize = 64;
+const ANGLES: usize = 4096;
 
 fn weights(build: &mut GraphBuilder, shape: &[usize], seed: usize) -> ValueId {
     let count: usize = shape.iter().product();

@@ -170,7 +170,7 @@ pub(in crate::operators) const ROWS: &[Operator] = &[
         shapes: Shapes::All(contrib::group_query),
         ..Operator::keyed(Uncounted, "com.microsoft", "GroupQueryAttention", &[1], between(7, 17), GROUP_QUERY)
     },
-    // The same with one more input: the sequences of the cache that the request continues.
+    // The same over a cache in pages, with one more input: the pages of each sequence.
     Operator {
         types: Types::By(contrib::group_query_types),
         shapes: Shapes::All(contrib::group_query),

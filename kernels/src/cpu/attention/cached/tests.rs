@@ -3,7 +3,7 @@
 use half::f16;
 
 use super::super::held::{Scales, quantize};
-use super::super::shape::AttentionBlocks;
+use super::super::shape::{AttentionBlocks, PAGE};
 use super::*;
 use crate::cpu::canaries::{Canaried, Poisoned, Scoped, levels};
 use crate::cpu::{Elements, EmitEach, Stored};
@@ -97,18 +97,18 @@ fn expected(batch: usize, queries: usize, keys: usize, window: usize, cap: Optio
 
 /// A cache with room for [`ROOM`] rows of each head.
 fn plain<'a>(keys: &'a [usize], [key, value]: [Cells<'a>; 2]) -> Cache<'a> {
-    let batch = HEADS / SHARED * ROOM;
-    Cache { key, value, keys, before: keys, places: &[], batch, head: ROOM, window: 0, sink: None, bias: None }
+    let pages = Pages { table: &[], of_batch: 1, keys: ROOM, page: HEADS / SHARED * ROOM, head: ROOM };
+    Cache { key, value, keys, before: keys, pages, window: 0, sink: None, bias: None }
 }
 
 #[test]
-fn batches_read_the_places_of_the_cache_that_the_run_says() {
+fn batches_read_the_pages_of_the_cache_that_the_run_says() {
     let (places, keys) = ([2, 0, 2, 2], [40, 9, 70, 1]);
     let per_batch = HEADS / SHARED * ROOM * SIZE;
     let (key, value) = (floats(3 * per_batch, 1), floats(3 * per_batch, 2));
     let shape = shape(&keys, 1, KeyRange::Cache, None);
     let query = floats(keys.len() * HEADS * SIZE, 3);
-    // The same rows with a copy of a place for each batch.
+    // The same rows with a copy of a page for each batch.
     let copied = |rows: &[f32]| -> Vec<f32> {
         places.iter().flat_map(|place| rows[place * per_batch..][..per_batch].to_vec()).collect()
     };
@@ -121,16 +121,75 @@ fn batches_read_the_places_of_the_cache_that_the_run_says() {
             attention.run_cached(&query, cache, &mut output, &mut scratch, &Scoped).map(|()| output)
         };
         let before: Vec<usize> = keys.iter().map(|keys| keys - 1).collect();
-        let shared = Cache { before: &before, places: &places, ..plain(&keys, [Cells::F32(&key), Cells::F32(&value)]) };
+        let given = Cache { before: &before, ..plain(&keys, [Cells::F32(&key), Cells::F32(&value)]) };
+        let shared = Cache { pages: Pages { table: &places, ..given.pages }, ..given };
         let [key_copies, value_copies] = &copies;
         let alone = Cache { before: &before, ..plain(&keys, [Cells::F32(key_copies), Cells::F32(value_copies)]) };
         assert_eq!(run(&shared).unwrap(), run(&alone).unwrap(), "{isa}");
-        let beyond = run(&Cache { places: &[2, 0, 3, 2], ..shared });
-        assert!(matches!(beyond, Err(KernelError::Bounds { .. })), "a place that the cache does not have");
-        let huge = run(&Cache { places: &[usize::MAX; 4], ..shared });
-        assert!(matches!(huge, Err(KernelError::Bounds { .. })), "a place that no cache has");
-        let few = run(&Cache { places: &[2, 0], ..shared });
-        assert!(matches!(few, Err(KernelError::Unsupported { .. })), "a place for each batch, or none");
+        let over = |pages: Pages<'_>| run(&Cache { pages, ..shared });
+        let pages = shared.pages;
+        let beyond = over(Pages { table: &[2, 0, 3, 2], ..pages });
+        assert!(matches!(beyond, Err(KernelError::Bounds { .. })), "a page that the cache does not have");
+        let huge = over(Pages { table: &[usize::MAX; 4], ..pages });
+        assert!(matches!(huge, Err(KernelError::Bounds { .. })), "a page that no cache has");
+        let few = over(Pages { table: &[2, 0], ..pages });
+        assert!(matches!(few, Err(KernelError::Unsupported { .. })), "pages for each batch, or none");
+        let small = over(Pages { keys: 69, ..pages });
+        assert!(matches!(small, Err(KernelError::Unsupported { .. })), "pages with room for all keys");
+        let cut = over(Pages { table: &[2; 8], of_batch: 2, keys: 37, ..pages });
+        assert!(matches!(cut, Err(KernelError::Unsupported { .. })), "a block in two pages");
+    }
+}
+
+#[test]
+fn rows_in_pages_give_the_bits_of_rows_that_follow_each_other() {
+    let (keys, of_batch) = ([450, 193, 7, 384], 3);
+    let heads = HEADS / SHARED;
+    // The first two batches share their first page.
+    let table = [4, 0, 7, 4, 2, 9, 1, 9, 9, 3, 6, 9];
+    let page = heads * PAGE;
+    let paged = [1, 2].map(|seed| floats(8 * page * SIZE, seed));
+    let followed = [0, 1].map(|side| {
+        let mut made = vec![f32::NAN; keys.len() * heads * ROOM * SIZE];
+        for (line, to) in made.chunks_exact_mut(ROOM * SIZE).enumerate() {
+            let (batch, head) = (line / heads, line % heads);
+            for (key, to) in to.chunks_exact_mut(SIZE).enumerate().take(keys[batch]) {
+                let from = table[batch * of_batch + key / PAGE] * page + head * PAGE + key % PAGE;
+                to.copy_from_slice(&paged[side][from * SIZE..][..SIZE]);
+            }
+        }
+        made
+    });
+    let halves = [&paged, &followed]
+        .map(|rows| [0, 1].map(|side| rows[side].iter().map(|&number| f16::from_f32(number)).collect::<Vec<f16>>()));
+    let pages = Pages { table: &table, of_batch, keys: PAGE, page, head: PAGE };
+    let forms = [(1, None), (1, Some(200)), (2, None), (7, None), (7, Some(200))];
+    for ((queries, window), held) in forms.into_iter().flat_map(|form| [(form, Held::F32), (form, Held::F16)]) {
+        let range = if window.is_some() { KeyRange::Window } else { KeyRange::Cache };
+        let shape = AttentionShape { held, ..shape(&keys, queries, range, None) };
+        let query = floats(keys.len() * queries * HEADS * SIZE, 3);
+        let before: Vec<usize> = keys.iter().map(|keys| keys - queries).collect();
+        for isa in levels() {
+            for blocks in [AttentionBlocks::pick(isa, &shape, 3), AttentionBlocks::in_order(isa, &shape, 3)] {
+                let attention = Attention::new(isa, shape, blocks, &EmitEach).unwrap();
+                let run = |is_paged: bool| {
+                    let (rows, halves) = if is_paged { (&paged, &halves[0]) } else { (&followed, &halves[1]) };
+                    let cells = [0, 1].map(|side| match held {
+                        Held::F16 => Cells::F16(&halves[side]),
+                        _ => Cells::F32(&rows[side]),
+                    });
+                    let given = Cache { before: &before, window: window.unwrap_or(0), ..plain(&keys, cells) };
+                    let cache = Cache { pages: if is_paged { pages } else { given.pages }, ..given };
+                    let mut scratch = Canaried::new(attention.scratch_len());
+                    let mut output = Canaried::new(query.len());
+                    attention.run_cached(&query, &cache, output.inside(), scratch.inside(), &Scoped).unwrap();
+                    scratch.open();
+                    output.open()
+                };
+                let same = run(true).iter().zip(run(false)).all(|(one, other)| one.to_bits() == other.to_bits());
+                assert!(same, "{isa}, {blocks:?}, {queries} queries, {window:?}, {held:?}");
+            }
+        }
     }
 }
 
@@ -194,7 +253,8 @@ fn caches_that_do_not_fit_are_refused() {
     let per_batch = HEADS / SHARED * ROOM * SIZE;
     let (query, rows) = (floats(2 * 3 * HEADS * SIZE, 1), floats(2 * per_batch, 2));
     let run = |keys: &[usize], batch: usize, rows: &[f32]| {
-        let cache = Cache { batch, ..plain(keys, [Cells::F32(rows); 2]) };
+        let given = plain(keys, [Cells::F32(rows); 2]);
+        let cache = Cache { pages: Pages { page: batch, ..given.pages }, ..given };
         let (mut output, mut scratch) = (vec![0.0; query.len()], vec![0.0; attention.scratch_len()]);
         attention.run_cached(&query, &cache, &mut output, &mut scratch, &Serial)
     };
@@ -223,7 +283,6 @@ fn what_is_beside_a_cache_and_does_not_fit_is_refused() {
         let (scores, elements) = (vec![0.0; sink], vec![0.0; elements]);
         let cache = Cache {
             before: &[6; 2][..before],
-            places: &[],
             sink: Some(Sink { scores: &scores, head: 1, row: 0 }),
             bias: Some(Bias { elements: &elements, batch: 0, head: 0, row: 9, first }),
             ..plain(&[9, 9], [Cells::F32(&rows); 2])
@@ -301,7 +360,6 @@ fn codes_give_what_their_numbers_give_with_sinks_and_biases_and_padded_queries()
         let (batch, first) = (HEADS * queries * ROOM, [0, 1]);
         let cache = Cache {
             before: &before,
-            places: &[],
             sink: Some(Sink { scores: &sinks, head, row }),
             bias: Some(Bias { elements: &biases, batch, head: bias_head, row: bias_row, first: &first }),
             ..plain(&keys, [cells(0), cells(1)])

@@ -5,7 +5,7 @@ use half::f16;
 
 use super::super::held::{Cells, Scales, quantize};
 use super::super::shape::AttentionBlocks;
-use super::super::{Bias, Cache, Sink};
+use super::super::{Bias, Cache, Pages, Sink};
 use super::*;
 use crate::cpu::canaries::{Canaried, Poisoned, Scoped, levels};
 use crate::cpu::{Elements, EmitEach, Stored};
@@ -141,9 +141,7 @@ impl Given {
             value: self.cells(1),
             keys: &keys,
             before: &[],
-            places,
-            batch: self.own * ROOM,
-            head: ROOM,
+            pages: Pages { table: places, of_batch: 1, keys: ROOM, page: self.own * ROOM, head: ROOM },
             window: self.beside.window.unwrap_or(0),
             sink: self.beside.sink.then_some(Sink { scores: &self.sinks, head: SHARED, row: 1 }),
             bias: self.beside.bias.then_some(Bias {

@@ -217,8 +217,8 @@ fn tokens_over_its_cache_say_what_the_whole_text_says() {
                     assert!(near, "{model:?}, {filled} positions: {found}, expected {expected}");
                 }
             }
-            // Four parts of heads of keys, each with room for 16 positions.
-            assert_eq!(cache.bytes(), 4 * model.kv_heads * 16 * SIZE * model.dtype().size());
+            // Four parts of heads of keys, each with a page of 20 positions.
+            assert_eq!(cache.bytes(), 4 * model.kv_heads * 20 * SIZE * model.dtype().size());
         }
     }
 }
