@@ -27,7 +27,7 @@ const ONNX: Generated = Generated {
 //! Must never be seen outside the folder `onnx`. What the fields mean is told in `onnx.proto`.
 ",
     // The one kind of field that shares the memory of the model, or stays in its file.
-    shared: &[".onnx.TensorProto.raw_data"],
+    shared: &[".onnx.TensorProto.raw_data", ".onnx.TensorProto.float_data", ".onnx.TensorProto.double_data"],
 };
 
 const SERVER: Generated = Generated {

@@ -296,8 +296,8 @@ pub struct TensorProto {
     pub data_type: ::core::option::Option<i32>,
     #[prost(message, optional, tag = "3")]
     pub segment: ::core::option::Option<tensor_proto::Segment>,
-    #[prost(float, repeated, tag = "4")]
-    pub float_data: ::prost::alloc::vec::Vec<f32>,
+    #[prost(bytes = "bytes", repeated, tag = "4")]
+    pub float_data: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
     #[prost(int32, repeated, tag = "5")]
     pub int32_data: ::prost::alloc::vec::Vec<i32>,
     #[prost(bytes = "vec", repeated, tag = "6")]
@@ -314,8 +314,8 @@ pub struct TensorProto {
     pub external_data: ::prost::alloc::vec::Vec<StringStringEntryProto>,
     #[prost(enumeration = "tensor_proto::DataLocation", optional, tag = "14")]
     pub data_location: ::core::option::Option<i32>,
-    #[prost(double, repeated, tag = "10")]
-    pub double_data: ::prost::alloc::vec::Vec<f64>,
+    #[prost(bytes = "bytes", repeated, tag = "10")]
+    pub double_data: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
     #[prost(uint64, repeated, tag = "11")]
     pub uint64_data: ::prost::alloc::vec::Vec<u64>,
     #[prost(message, repeated, tag = "16")]

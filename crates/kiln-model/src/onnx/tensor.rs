@@ -49,19 +49,19 @@ fn shape_of(dims: &[i64]) -> Result<Shape, TensorProblem> {
 /// The number of typed fields with data.
 fn typed_fields(proto: &TensorProto) -> usize {
     let present = [
-        !proto.float_data.is_empty(),
+        proto.float_data.iter().any(|part| !part.is_empty()),
         !proto.int32_data.is_empty(),
         !proto.int64_data.is_empty(),
-        !proto.double_data.is_empty(),
+        proto.double_data.iter().any(|part| !part.is_empty()),
         !proto.uint64_data.is_empty(),
         !proto.string_data.is_empty(),
     ];
     present.into_iter().filter(|&field| field).count()
 }
 
-/// The number of elements in typed fields, several of the smallest types in one.
+/// The number of elements in typed fields that are decoded, several of the smallest types in one.
 fn typed_elements(proto: &TensorProto) -> usize {
-    let wide = proto.float_data.len() + proto.int64_data.len() + proto.double_data.len() + proto.uint64_data.len();
+    let wide = proto.int64_data.len() + proto.uint64_data.len();
     wide + proto.int32_data.len().saturating_mul(4) + proto.string_data.len()
 }
 
@@ -170,6 +170,11 @@ fn read_typed(
     proto: &TensorProto,
     external: &mut External,
 ) -> Result<Tensor, TensorProblem> {
+    match spec.dtype {
+        DType::F32 => return read_floats(spec, count, &proto.float_data, external),
+        DType::F64 => return read_floats(spec, count, &proto.double_data, external),
+        _ => (),
+    }
     // Elements are counted below; memory is claimed only if there are at least as many as the shape has.
     if typed_elements(proto) >= count {
         external.claims.add((count * spec.dtype.size()) as u64)?;
@@ -177,12 +182,6 @@ fn read_typed(
     let ints = &proto.int32_data;
     let shape = spec.shape;
     let made = match spec.dtype {
-        DType::F32 => {
-            counted(shape, count, proto.float_data.len(), |shape| Tensor::from_slice(shape, &proto.float_data))
-        }
-        DType::F64 => {
-            counted(shape, count, proto.double_data.len(), |shape| Tensor::from_slice(shape, &proto.double_data))
-        }
         DType::I64 => {
             counted(shape, count, proto.int64_data.len(), |shape| Tensor::from_slice(shape, &proto.int64_data))
         }
@@ -224,6 +223,37 @@ fn read_typed(
     };
     // A tensor with data in another type's field gets here with too few elements.
     made
+}
+
+/// A tensor of floats, which are packed as they are in memory: nearly always in one part.
+fn read_floats(
+    spec: TensorSpec,
+    count: usize,
+    parts: &[Bytes],
+    external: &mut External,
+) -> Result<Tensor, TensorProblem> {
+    let (need, size) = (bytes_of(&spec, count)?, spec.dtype.size() as u64);
+    let length = |part: &Bytes| external.inline.find(part).map_or(part.len(), |place| place.length) as u64;
+    let found: u64 = parts.iter().map(length).sum();
+    if need != found {
+        return Err(TensorProblem::Length { need: count as u64, found: found / size, unit: "elements" });
+    }
+    if let [part] = parts {
+        return read_raw(spec, count, part, external);
+    }
+    external.claims.add(need)?;
+    let mut bytes = memory::zeroed(need as usize);
+    let mut rest = &mut bytes[..];
+    for part in parts {
+        let place = external.inline.find(part);
+        let (to, behind) = rest.split_at_mut(place.as_ref().map_or(part.len(), |place| place.length));
+        match place {
+            Some(Place { backing, offset, .. }) => backing.read(offset, to),
+            None => to.copy_from_slice(part),
+        }
+        rest = behind;
+    }
+    from_packed(spec, count, &bytes).map_err(|error| unless_refused(error, TensorProblem::Dims(Vec::new())))
 }
 
 fn counted(

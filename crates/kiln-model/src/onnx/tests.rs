@@ -181,6 +181,49 @@ fn typed_fields_hold_what_raw_bytes_hold() {
 }
 
 #[test]
+fn floats_in_typed_fields_are_read_as_raw_bytes_are_and_long_ones_stay_in_the_file() {
+    let floats: Vec<f32> = (0..40_000).map(|at| at as f32 / 7.0).collect();
+    let expected = Tensor::from_vec([40_000], floats).unwrap();
+    let bytes = Bytes::copy_from_slice(expected.bytes());
+    let proto = |parts: Vec<Bytes>| TensorProto {
+        name: Some("w".to_owned()),
+        data_type: Some(DataType::Float as i32),
+        dims: vec![40_000],
+        float_data: parts,
+        ..Default::default()
+    };
+    let cut = |at: usize| vec![bytes.slice(..at), bytes.slice(at..)];
+    for (parts, stays) in [(vec![bytes.clone()], true), (cut(4), false), (cut(80_000), false), (cut(0), false)] {
+        assert!(read_tensor(proto(parts.clone()).encode_to_vec()).unwrap().same(&expected));
+        let mut message = model(vec![node("Add", &["x", "w"], &["y"])]);
+        message.graph.as_mut().unwrap().initializer.push(proto(parts));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), message.encode_to_vec()).unwrap();
+        let graph = load(file.path(), &Limits::default()).unwrap();
+        let weights = graph.constants.values().next().unwrap();
+        assert_eq!(weights.is_in_file(), stays);
+        assert!(weights.same(&expected));
+    }
+    let doubles = Tensor::from_vec([2], vec![1.5f64, -2.0]).unwrap();
+    let proto = |bytes: &[u8], parts: &[f32]| TensorProto {
+        data_type: Some(DataType::Double as i32),
+        dims: vec![2],
+        double_data: vec![Bytes::copy_from_slice(bytes)],
+        float_data: parts.iter().map(|number| Bytes::copy_from_slice(&number.to_le_bytes())).collect(),
+        ..Default::default()
+    };
+    assert!(read_tensor(proto(doubles.bytes(), &[]).encode_to_vec()).unwrap().same(&doubles));
+    for (proto, expected) in [
+        (proto(&doubles.bytes()[..8], &[]), "needs 2 elements, and it has 1"),
+        (proto(&doubles.bytes()[..15], &[]), "needs 2 elements, and it has 1"),
+        (proto(&[], &[1.0, 2.0]), "needs 2 elements, and it has 0"),
+    ] {
+        let error = read_tensor(proto.encode_to_vec()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
 fn constants_are_no_nodes_and_initialisers_are_inputs_where_requests_may_replace_them() {
     let mut message =
         model(vec![node("Constant", &[], &["c"]), node("Add", &["x", "c"], &["d"]), node("Mul", &["d", "w"], &["y"])]);

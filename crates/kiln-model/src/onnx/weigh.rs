@@ -68,8 +68,8 @@ impl Kind {
             (Model, 8 | 14) | (Training, 3 | 4) | (Graph, 16) | (Node, 9) | (Value, 4) => Entry,
             (Annotation, 2) | (Tensor, 13 | 16) | (Function, 9 | 14) => Entry,
             (Model, 26) | (Node, 10) | (Value, 2) | (Attribute, 14 | 15) => Other,
-            (Tensor, 9) => Raw,
-            (Tensor, 1 | 4 | 5 | 7 | 10 | 11) | (Sparse, 3) | (Attribute, 7 | 8) => Packed,
+            (Tensor, 4 | 9 | 10) => Raw,
+            (Tensor, 1 | 5 | 7 | 11) | (Sparse, 3) | (Attribute, 7 | 8) => Packed,
             _ => Text,
         }
     }

@@ -292,9 +292,11 @@ fn tensors() -> Vec<(&'static str, Vec<u8>, Expected)> {
             with_initialiser(TensorProto { raw_data: None, int32_data: vec![1, 2], ..floats(&[2], 0) }),
             |e| matches!(problem(e), Some(TensorProblem::Length { .. })),
         ),
-        ("data in two fields", with_initialiser(TensorProto { float_data: vec![0.0], ..floats(&[1], 4) }), |e| {
-            matches!(problem(e), Some(TensorProblem::Ambiguous))
-        }),
+        (
+            "data in two fields",
+            with_initialiser(TensorProto { float_data: vec![vec![0; 4].into()], ..floats(&[1], 4) }),
+            |e| matches!(problem(e), Some(TensorProblem::Ambiguous)),
+        ),
         (
             "an int8 of 200",
             with_initialiser(TensorProto { raw_data: None, int32_data: vec![200], ..tensor(3, &[1], 0) }),
