@@ -375,6 +375,8 @@ def pack(
     to: str | PathLike[str],
     *,
     weightless: bool = False,
+    decoder: bool = False,
+    alias: Sequence[str] | None = None,
     precision: Literal["f32", "bf16", "int8", "int4"] | None = None,
     numerics: Literal["strict", "precise", "default", "invariant"] | None = None,
     max_isa: Literal["portable", "avx2", "avx512"] | None = None,

@@ -52,9 +52,7 @@ pub(crate) fn session(py: Python<'_>, cause: &SessionError) -> PyErr {
         | SessionError::Packed(_)
         | SessionError::InvalidNode { .. }
         | SessionError::UnknownValue { .. } => error(py, "ModelError", text),
-        SessionError::Unsupported(problems) => {
-            raise(py, "UnsupportedError", (text, problems.clone())).unwrap_or_else(|error| error)
-        }
+        SessionError::Unsupported(problems) => unsupported(py, text, problems.clone()),
         SessionError::Input { .. } | SessionError::Dimension { .. } => error(py, "InputError", text),
         SessionError::Output { .. } | SessionError::Bound { .. } => error(py, "OutputError", text),
         SessionError::Threads(_) => error(py, "OptionError", text),
@@ -75,6 +73,11 @@ pub(crate) fn cache(py: Python<'_>, cause: &CacheError) -> PyErr {
 /// The exception of a missing model file.
 pub(crate) fn not_found(py: Python<'_>, text: String, path: &Path) -> PyErr {
     raise(py, "ModelNotFoundError", (text, path.display().to_string())).unwrap_or_else(|error| error)
+}
+
+/// The exception of a model that needs something that Kiln does not support.
+pub(crate) fn unsupported(py: Python<'_>, text: String, problems: Vec<String>) -> PyErr {
+    raise(py, "UnsupportedError", (text, problems)).unwrap_or_else(|error| error)
 }
 
 /// The exception of a decoder's error.

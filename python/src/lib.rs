@@ -2,10 +2,10 @@
 //!
 //! [`session`] is the class that programs use, [`decoder`] and [`encoder_decoder`] those for language models,
 //! [`generate`] and [`batch`] those for texts, with [`options`] when they are made and [`interrupt`] while they run;
-//! [`values`] converts Python's values to a session's and back, and [`outputs`] binds outputs to Python's arrays;
-//! [`arrays`] is the memory that both share, and the only file here with unsafe code; [`models`] are the sources of a
-//! session's model, and Python reads [`members`]; [`remote`] are stores of records elsewhere; [`errors`] maps errors to
-//! exceptions. Code that needs no Rust is in `kiln/`, in Python.
+//! [`pack`] writes packed models; [`values`] converts Python's values to a session's and back, and [`outputs`] binds
+//! outputs to Python's arrays; [`arrays`] is the memory that both share, and the only file here with unsafe code;
+//! [`models`] are the sources of a session's model, and Python reads [`members`]; [`remote`] are stores of records
+//! elsewhere; [`errors`] maps errors to exceptions. Code that needs no Rust is in `kiln/`, in Python.
 
 #![deny(unsafe_code)]
 
@@ -21,6 +21,7 @@ mod members;
 mod models;
 mod options;
 mod outputs;
+mod pack;
 mod ports;
 mod remote;
 mod session;
@@ -58,6 +59,6 @@ fn _kiln(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let finish = wrap_pyfunction!(remote::finish, module)?;
     module.py().import("atexit")?.call_method1("register", (finish,))?;
     module.add_function(wrap_pyfunction!(session::reopen, module)?)?;
-    module.add_function(wrap_pyfunction!(session::pack, module)?)?;
+    module.add_function(wrap_pyfunction!(pack::pack, module)?)?;
     Ok(())
 }

@@ -654,38 +654,6 @@ pub(crate) fn reopen<'py>(
     kind.call((model,), Some(options))
 }
 
-/// Writes the model at the path `model` as a packed model to the file `to`: with the graph after all passes, and the
-/// weights in the layouts that kernels read. `Session` takes this file in place of the model. Returns the file's size
-/// in bytes.
-///
-/// With `weightless`, weights that nodes read in the model's own layout stay in the model's files. These files must be
-/// below the folder of `to` and must stay there.
-///
-/// Options are those of `Session`; the file is for sessions with the same `precision`, `numerics` and `max_isa`.
-///
-/// >>> with open("model.onnx", "wb") as file:
-/// ...     _ = file.write(model)
-/// >>> kiln.pack("model.onnx", "model.kpk") > 4096
-/// True
-/// >>> kiln.Session("model.kpk").packed
-/// True
-#[pyfunction]
-#[pyo3(
-    signature = (model, to, *, weightless=false, **options),
-    text_signature = "(model, to, *, weightless=False, precision=None, numerics=None, max_isa=None)"
-)]
-pub(crate) fn pack(
-    py: Python<'_>,
-    model: PathBuf,
-    to: PathBuf,
-    weightless: bool,
-    options: Option<&Bound<'_, PyDict>>,
-) -> PyResult<u64> {
-    let options = kiln::SessionOptions { pack_weightless: weightless, ..options::parse(py, options)? };
-    let report = py.detach(|| kiln::Session::pack(&model, &to, &options));
-    Ok(report.map_err(|error| errors::session(py, &error))?.bytes)
-}
-
 /// The kind of that name.
 fn kind_of(py: Python<'_>, name: &str) -> PyResult<CacheKind> {
     name.parse().map_err(|error: kiln::session::UnknownKind| errors::option(py, "kind", error))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import make_model, tensor
+from conftest import WORDS, language_model, make_model, tensor, translator
 from onnx import helper, numpy_helper
 
 import kiln
@@ -100,3 +101,122 @@ def test_a_packed_model_is_saved_and_given_to_later_sessions(tmp_path: Path) -> 
         first.save_cache(packed, "tensorrt")  # type: ignore[arg-type]
     with pytest.raises(kiln.RecordsError):
         first.load_cache(tmp_path / "none.kiln", "cpu")
+
+
+PROMPT = [1, 5, 2, 11, 7]
+
+
+def said(source: kiln.Decoder | kiln.Encoded, prompt: list[int]) -> list[int]:
+    generator = kiln.Generator(source, max_tokens=24)
+    generator.append(prompt)
+    return list(generator)
+
+
+def same_decoder(plain: kiln.Decoder, mapped: kiln.Decoder) -> None:
+    """Both give the same bits at each step, and so the same text."""
+    caches = plain.cache(), mapped.cache()
+    for tokens in (PROMPT, [3], [WORDS - 1]):
+        expected, found = plain.step(caches[0], [tokens]), mapped.step(caches[1], [tokens])
+        np.testing.assert_array_equal(expected, found, strict=True)
+    assert said(plain, PROMPT) == said(mapped, PROMPT)
+
+
+def builders(folder: Path, **model: object) -> Path:
+    """A folder as onnxruntime-genai's builder writes it."""
+    folder.mkdir()
+    (folder / "decoder.onnx").write_bytes(language_model())
+    known = {"context_length": 64, "eos_token_id": 0, "decoder": {"filename": "decoder.onnx"}}
+    (folder / "genai_config.json").write_text(json.dumps({"model": {**known, **model}}))
+    return folder
+
+
+def test_a_packed_decoder_says_what_its_model_says(tmp_path: Path) -> None:
+    model, packed = tmp_path / "model.onnx", tmp_path / "model.kpk"
+    model.write_bytes(language_model())
+    assert kiln.pack(model, packed, decoder=True) == packed.stat().st_size
+    same_decoder(kiln.Decoder(model), kiln.Decoder(packed, pack_verify="each"))
+    with pytest.raises(kiln.ModelError, match="a decoder"):
+        kiln.Session(packed)
+    kiln.pack(model, packed)
+    with pytest.raises(kiln.ModelError, match="a session"):
+        kiln.Decoder(packed)
+    with pytest.raises(kiln.ModelError):
+        kiln.pack(product(tmp_path / "product.onnx"), packed, decoder=True)
+    with pytest.raises(kiln.ModelNotFoundError):
+        kiln.pack(tmp_path / "none.onnx", packed, decoder=True)
+    assert kiln.Session(packed).packed, "a call that fails leaves the file"
+
+
+def test_a_decoder_that_is_packed_with_aliases_is_loaded_with_them(tmp_path: Path) -> None:
+    model, packed = tmp_path / "model.onnx", tmp_path / "model.kpk"
+    model.write_bytes(language_model())
+    alias = ["present.* -> past_key_values.*"]
+    kiln.pack(model, packed, decoder=True, alias=alias)
+    same_decoder(kiln.Decoder(model, alias=alias), kiln.Decoder(packed, alias=alias))
+    with pytest.raises(kiln.ModelError, match="aliases"):
+        kiln.Decoder(packed)
+    with pytest.raises(kiln.ModelError, match="is not OUTPUT -> INPUT"):
+        kiln.pack(model, packed, decoder=True, alias=["present"])
+    for of in (model, translator(tmp_path / "translator")):
+        with pytest.raises(kiln.OptionError, match="alias"):
+            kiln.pack(of, tmp_path / "out", alias=alias)
+
+
+def test_the_decoder_of_a_builders_folder_is_packed(tmp_path: Path) -> None:
+    folder = builders(tmp_path / "builders")
+    packed, same = folder / "decoder.kpk", tmp_path / "same.kpk"
+    assert kiln.pack(folder, packed) == packed.stat().st_size
+    kiln.pack(folder / "decoder.onnx", same, decoder=True)
+    assert packed.read_bytes() == same.read_bytes()
+    same_decoder(kiln.Decoder(folder / "decoder.onnx"), kiln.Decoder(packed))
+    assert kiln.pack(folder, packed, decoder=True) == same.stat().st_size
+
+
+def test_the_files_of_an_encoder_and_a_decoder_are_packed_into_a_folder(tmp_path: Path) -> None:
+    folder, packed = translator(tmp_path / "translator"), tmp_path / "far" / "packed"
+    size = kiln.pack(folder, packed)
+    files = {path.name: path.stat().st_size for path in packed.iterdir()}
+    assert set(files) == {"encoder_model.kpk", "decoder_model.kpk", "decoder_with_past_model.kpk"}
+    assert size == sum(files.values())
+    plain, mapped = kiln.EncoderDecoder(folder), kiln.EncoderDecoder(packed)
+    for source in ([[1, 5, 2, 11, 7]], [[3, 1]]):
+        expected, found = (model.encode({"input_ids": source}) for model in (plain, mapped))
+        caches = expected.cache(), found.cache()
+        for token in (3, 0, 9):
+            logits = plain.step(caches[0], [token]), mapped.step(caches[1], [token])
+            np.testing.assert_array_equal(*logits, strict=True)
+        assert said(expected, [3]) == said(found, [3])
+    with pytest.raises(kiln.OptionError, match="decoder: .*translator has an encoder and a decoder"):
+        kiln.pack(folder, packed, decoder=True)
+    (tmp_path / "file").touch()
+    with pytest.raises(kiln.ModelError, match="cannot make the folder"):
+        kiln.pack(folder, tmp_path / "file")
+
+
+def test_folders_without_a_model_to_pack_are_refused_by_name(tmp_path: Path) -> None:
+    to = tmp_path / "model.kpk"
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(kiln.ModelNotFoundError, match=r"genai_config\.json") as found:
+        kiln.pack(empty, to)
+    assert found.value.filename == str(empty)
+    with pytest.raises(kiln.UnsupportedError, match=r"model\.vision") as unsupported:
+        kiln.pack(builders(tmp_path / "vision", vision={}), to)
+    assert len(unsupported.value.problems) == 1
+    for name, decoder, reason in [
+        ("outside", {"filename": "../decoder.onnx"}, "outside of the folder"),
+        ("nameless", {}, "filename is missing"),
+    ]:
+        with pytest.raises(kiln.ModelError, match=reason):
+            kiln.pack(builders(tmp_path / name, decoder=decoder), to)
+    with pytest.raises(kiln.ModelNotFoundError, match=r"none\.onnx"):
+        kiln.pack(builders(tmp_path / "gone", decoder={"filename": "none.onnx"}), to)
+    broken = builders(tmp_path / "broken")
+    (broken / "genai_config.json").write_text("{")
+    with pytest.raises(kiln.ModelError, match="no configuration"):
+        kiln.pack(broken, to)
+    half = translator(tmp_path / "half")
+    (half / "decoder_with_past_model.onnx").unlink()
+    with pytest.raises(kiln.ModelError, match=r"decoder_with_past_model\.onnx"):
+        kiln.pack(half, to)
+    assert not to.exists()

@@ -120,11 +120,6 @@ impl Args {
     }
 }
 
-/// The decoder of a folder of onnxruntime-genai's builder.
-pub(crate) fn decoder_of(folder: &Path) -> Outcome<PathBuf> {
-    Folder::read(folder).map(|folder| folder.model)
-}
-
 /// Runs the command.
 pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     let options = SessionOptions { alias: args.alias.clone(), ..args.session.options(DefaultCacheMode::Records)? };

@@ -33,6 +33,7 @@ mod memory;
 mod nodes;
 mod npy;
 mod pack;
+mod packable;
 mod profile;
 mod progress;
 mod report;
@@ -62,6 +63,7 @@ use clap_complete::Shell;
 
 use crate::failure::Outcome;
 pub use crate::invocation::Invocation;
+pub use crate::packable::{FolderError, FolderModels, models_of};
 
 /// Printed under every `--help`.
 const CONTRACT: &str = "\

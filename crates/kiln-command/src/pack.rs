@@ -8,6 +8,7 @@ use kiln::session::PackReport;
 use kiln::{Decoder, DecoderError, EncoderDecoder, EncoderDecoderFiles, SessionOptions};
 
 use crate::failure::{Failure, Outcome, WithCode};
+use crate::packable::{self, FolderModels};
 use crate::progress::Progress;
 use crate::setup::{self, DefaultCacheMode, SessionArgs};
 
@@ -43,13 +44,15 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
 fn folder(args: &Args, options: &SessionOptions, screen: &mut dyn Write) -> Outcome {
     let (model, to) = (&args.model, &args.output);
     let failed = |error: DecoderError| Failure::from(error).context(model.display().to_string());
+    let found = packable::models_of(model)?;
     let spinner = Progress::spinner(format!("packing {}", model.display()));
-    let has_decoder = model.join("genai_config.json").exists();
-    let exported = if has_decoder { None } else { EncoderDecoderFiles::exported(model).map_err(failed)? };
-    let Some(files) = exported else {
-        let report = Decoder::pack(&decoder_of(model)?, to, options).map_err(failed)?;
-        drop(spinner);
-        return tell(to, &report, screen);
+    let files = match found {
+        FolderModels::Decoder(file) => {
+            let report = Decoder::pack(&file, to, options).map_err(failed)?;
+            drop(spinner);
+            return tell(to, &report, screen);
+        }
+        FolderModels::EncoderDecoder(files) => files,
     };
     std::fs::create_dir_all(to).usage(|| format!("cannot make {}", to.display()))?;
     let reports = EncoderDecoder::pack(&files, to, options).map_err(failed)?;
@@ -57,18 +60,6 @@ fn folder(args: &Args, options: &SessionOptions, screen: &mut dyn Write) -> Outc
     let EncoderDecoderFiles { encoder, decoder, with_past } = EncoderDecoderFiles::packed(to);
     let written = [encoder, decoder].into_iter().chain(with_past).zip(&reports);
     written.into_iter().try_for_each(|(file, report)| tell(&file, report, screen))
-}
-
-/// The decoder of a folder of onnxruntime-genai's builder.
-#[cfg(feature = "generate")]
-fn decoder_of(folder: &Path) -> Outcome<PathBuf> {
-    crate::generate::decoder_of(folder)
-}
-
-/// Without the feature `generate` nothing reads such a folder.
-#[cfg(not(feature = "generate"))]
-fn decoder_of(folder: &Path) -> Outcome<PathBuf> {
-    Err(Failure::usage(format!("{} has no encoder, and this build has no feature 'generate'", folder.display())))
 }
 
 fn tell(file: &Path, report: &PackReport, screen: &mut dyn Write) -> Outcome {

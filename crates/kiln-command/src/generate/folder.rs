@@ -1,11 +1,12 @@
 //! The settings in a folder's genai_config.json. Reads no other file.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use kiln::Sampling;
 use serde::Deserialize;
 
-use crate::failure::{Code, Failure, Outcome, WithCode};
+use crate::failure::{Code, Failure, Outcome};
+use crate::packable::{self, Parts};
 
 /// A folder, checked.
 #[derive(Debug)]
@@ -87,22 +88,11 @@ struct Config {
 
 #[derive(Deserialize)]
 struct Model {
-    decoder: Stage,
+    #[serde(flatten)]
+    parts: Parts,
     bos_token_id: Option<Tokens>,
     eos_token_id: Option<Tokens>,
     context_length: usize,
-    /// Parts of other kinds of models.
-    encoder: Option<serde_json::Value>,
-    vision: Option<serde_json::Value>,
-    speech: Option<serde_json::Value>,
-    embedding: Option<serde_json::Value>,
-}
-
-#[derive(Deserialize)]
-struct Stage {
-    filename: Option<PathBuf>,
-    /// A decoder in several files.
-    pipeline: Option<serde_json::Value>,
 }
 
 /// A token or a list of them.
@@ -127,43 +117,23 @@ impl Tokens {
 impl Folder {
     /// Reads and checks it.
     pub(crate) fn read(folder: &Path) -> Outcome<Folder> {
-        let path = folder.join("genai_config.json");
-        let text = std::fs::read_to_string(&path).usage(|| format!("cannot read {}", path.display()))?;
-        let config = serde_json::from_str(&text).usage(|| format!("{} is no configuration", path.display()))?;
-        Folder::of(folder, config).map_err(|failure| failure.context(path.display().to_string()))
+        Folder::of(folder, packable::config(folder)?)
     }
 
     fn of(folder: &Path, Config { model, search }: Config) -> Outcome<Folder> {
-        let unsupported = |what: &str| Err(Failure::new(Code::Unsupported, anyhow::anyhow!("{what}")));
-        let parts = [
-            ("encoder", &model.encoder),
-            ("vision", &model.vision),
-            ("speech", &model.speech),
-            ("embedding", &model.embedding),
-            ("decoder.pipeline", &model.decoder.pipeline),
-        ];
-        if let Some((name, _)) = parts.iter().find(|(_, part)| part.is_some()) {
-            return unsupported(&format!("model.{name}: only models of one decoder are run"));
-        }
+        let file = model.parts.decoder_of(folder)?;
+        let path = packable::config_of(folder).display().to_string();
         if let Some(beams @ 2..) = search.num_beams {
-            return unsupported(&format!("search.num_beams is {beams}: there is no beam search"));
-        }
-        let Some(file) = model.decoder.filename else {
-            return Err(Failure::usage("model.decoder.filename is missing"));
-        };
-        if file.components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir)) {
-            return Err(Failure::usage(format!(
-                "model.decoder.filename: {} may be outside of the folder",
-                file.display()
-            )));
+            let reason = anyhow::anyhow!("{path}: search.num_beams is {beams}: there is no beam search");
+            return Err(Failure::new(Code::Unsupported, reason));
         }
         // The part `search` may only make it shorter.
         let context = search.max_length.map_or(model.context_length, |most| most.min(model.context_length));
         if context == 0 {
-            return Err(Failure::usage("the context has no tokens"));
+            return Err(Failure::usage(format!("{path}: the context has no tokens")));
         }
         Ok(Folder {
-            model: folder.join(file),
+            model: file,
             ends: Tokens::list(model.eos_token_id),
             begin: Tokens::list(model.bos_token_id).first().copied(),
             context,

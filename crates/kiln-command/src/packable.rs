@@ -1,0 +1,187 @@
+//! Folders that `kiln pack` takes: which of their files are a decoder, or an encoder and a decoder. Reads
+//! genai_config.json, and no other file.
+
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use kiln::{DecoderError, EncoderDecoderFiles};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::failure::{Code, Failure};
+
+/// The configuration of a folder of onnxruntime-genai's builder.
+const CONFIG: &str = "genai_config.json";
+
+/// The models of a folder.
+#[derive(Clone, Debug)]
+pub enum FolderModels {
+    /// The ONNX file of a decoder.
+    Decoder(PathBuf),
+    /// The files of an encoder and a decoder.
+    EncoderDecoder(EncoderDecoderFiles),
+}
+
+/// Why the models of a folder cannot be told.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FolderError {
+    /// It has no files that tell.
+    #[error("{path} has neither {CONFIG} nor encoder_model.onnx", path = .0.display())]
+    Empty(PathBuf),
+    /// The system refused to read its configuration.
+    #[error("cannot read {path}: {cause}", path = path.display())]
+    Read {
+        /// The configuration.
+        path: PathBuf,
+        /// The error of the system.
+        cause: io::Error,
+    },
+    /// Its configuration is none, or names no file of the folder.
+    #[error("{path} is no configuration: {reason}", path = path.display())]
+    Config {
+        /// The configuration.
+        path: PathBuf,
+        /// The fault and its place.
+        reason: String,
+    },
+    /// It has models of other kinds.
+    #[error("{path}: model.{part}: only models of one decoder are run", path = path.display())]
+    Unsupported {
+        /// The configuration.
+        path: PathBuf,
+        /// The part that Kiln does not run.
+        part: &'static str,
+    },
+    /// The decoder of an encoder is missing.
+    #[error("{path}: {cause}", path = path.display())]
+    Decoder {
+        /// The folder.
+        path: PathBuf,
+        /// What is missing.
+        cause: DecoderError,
+    },
+}
+
+impl From<FolderError> for Failure {
+    fn from(error: FolderError) -> Failure {
+        match error {
+            FolderError::Decoder { path, cause } => Failure::from(cause).context(path.display().to_string()),
+            FolderError::Unsupported { .. } => Failure::new(Code::Unsupported, error),
+            _ => Failure::new(Code::Usage, error),
+        }
+    }
+}
+
+/// The files in the part `model` of a configuration.
+#[derive(Deserialize)]
+pub(crate) struct Parts {
+    decoder: Stage,
+    /// Parts of other kinds of models.
+    encoder: Option<serde_json::Value>,
+    vision: Option<serde_json::Value>,
+    speech: Option<serde_json::Value>,
+    embedding: Option<serde_json::Value>,
+}
+
+#[derive(Deserialize)]
+struct Stage {
+    filename: Option<PathBuf>,
+    /// A decoder in several files.
+    pipeline: Option<serde_json::Value>,
+}
+
+impl Parts {
+    /// The ONNX file of the decoder of that folder.
+    pub(crate) fn decoder_of(self, folder: &Path) -> Result<PathBuf, FolderError> {
+        let parts = [
+            ("encoder", &self.encoder),
+            ("vision", &self.vision),
+            ("speech", &self.speech),
+            ("embedding", &self.embedding),
+            ("decoder.pipeline", &self.decoder.pipeline),
+        ];
+        let path = config_of(folder);
+        if let Some((part, _)) = parts.into_iter().find(|(_, part)| part.is_some()) {
+            return Err(FolderError::Unsupported { path, part });
+        }
+        let Some(file) = self.decoder.filename else {
+            return Err(FolderError::Config { path, reason: "model.decoder.filename is missing".to_owned() });
+        };
+        if file.components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir)) {
+            let reason = format!("model.decoder.filename: {} may be outside of the folder", file.display());
+            return Err(FolderError::Config { path, reason });
+        }
+        Ok(folder.join(file))
+    }
+}
+
+/// The configuration's file in that folder, which need not exist.
+pub(crate) fn config_of(folder: &Path) -> PathBuf {
+    folder.join(CONFIG)
+}
+
+/// The configuration of that folder.
+pub(crate) fn config<T: DeserializeOwned>(folder: &Path) -> Result<T, FolderError> {
+    let path = config_of(folder);
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(cause) => return Err(FolderError::Read { path, cause }),
+    };
+    serde_json::from_str(&text).map_err(|error| FolderError::Config { path, reason: error.to_string() })
+}
+
+/// The models of that folder: the decoder that its genai_config.json names, or the ONNX files of an encoder and a
+/// decoder.
+///
+/// # Errors
+///
+/// [`FolderError`] with the file that is missing, unreadable or for a model of another kind.
+pub fn models_of(folder: &Path) -> Result<FolderModels, FolderError> {
+    #[derive(Deserialize)]
+    struct Config {
+        model: Parts,
+    }
+    if config_of(folder).exists() {
+        let Config { model } = config(folder)?;
+        return model.decoder_of(folder).map(FolderModels::Decoder);
+    }
+    let found = EncoderDecoderFiles::exported(folder)
+        .map_err(|cause| FolderError::Decoder { path: folder.to_owned(), cause })?;
+    found.map(FolderModels::EncoderDecoder).ok_or_else(|| FolderError::Empty(folder.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_tells_its_models_or_why_it_has_none() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path();
+        let refused = || models_of(folder).unwrap_err();
+        assert!(matches!(refused(), FolderError::Empty(path) if path == folder));
+        std::fs::write(folder.join("encoder_model.onnx"), []).unwrap();
+        let error = refused();
+        assert!(matches!(error, FolderError::Decoder { .. }) && error.to_string().contains("decoder_model.onnx"));
+        std::fs::write(folder.join("decoder_model_merged.onnx"), []).unwrap();
+        let Ok(FolderModels::EncoderDecoder(files)) = models_of(folder) else { panic!("it has both") };
+        assert_eq!(files.decoder, folder.join("decoder_model_merged.onnx"));
+        // A configuration counts before the names of files.
+        let config = config_of(folder);
+        let told = |text: &str| {
+            std::fs::write(&config, text).unwrap();
+            models_of(folder)
+        };
+        let Ok(FolderModels::Decoder(file)) = told(r#"{"model": {"decoder": {"filename": "m.onnx"}}}"#) else {
+            panic!("it has a decoder")
+        };
+        assert_eq!(file, folder.join("m.onnx"));
+        assert!(matches!(told("{}"), Err(FolderError::Config { reason, .. }) if reason.contains("model")));
+        let other = told(r#"{"model": {"decoder": {"filename": "m.onnx"}, "vision": {}}}"#);
+        assert!(matches!(other, Err(FolderError::Unsupported { part: "vision", .. })));
+        std::fs::remove_file(&config).unwrap();
+        std::fs::create_dir(&config).unwrap();
+        assert!(matches!(refused(), FolderError::Read { path, .. } if path == config));
+    }
+}
