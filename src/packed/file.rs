@@ -286,11 +286,13 @@ impl PackedFile {
     }
 }
 
-/// The index of a file of that schema. An index of schema 3 ends before the sources, which it lacks.
+/// The index of a file of that schema. An index of schema 3 ends before the sources, and one of schema 4 before the
+/// packed weights that are parts.
 fn read_index(bytes: &[u8], schema: u32) -> Result<Index, CodecError> {
-    if schema >= SCHEMA {
-        return decode_long(bytes);
-    }
-    let unsaid = encode_long(&Sources::default())?;
+    let unsaid = match schema {
+        3 => encode_long(&Sources::default())?,
+        4 => encode_long(&Sources::default().panels)?,
+        _ => return decode_long(bytes),
+    };
     decode_long(&[bytes, &unsaid].concat())
 }

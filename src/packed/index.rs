@@ -21,7 +21,7 @@ pub struct Index {
     pub metadata: Metadata,
     /// The model's graph, then the bodies in it; a body comes after its node's graph.
     pub graphs: Vec<GraphRow>,
-    /// Packed weights.
+    /// Packed weights in the data.
     pub panels: Vec<PanelRow>,
     /// The data of a decoder beside its session; none for other models.
     pub steps: Option<StepsRow>,
@@ -40,6 +40,19 @@ pub struct Sources {
     pub files: Vec<FileRow>,
     /// Parts of files that take the place of data.
     pub parts: Vec<PartRow>,
+    /// Packed weights that are parts; empty before schema 5.
+    pub panels: Vec<PartPanelRow>,
+}
+
+/// Packed weights whose bytes a file has as they are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartPanelRow {
+    /// Which packing made them.
+    pub place: Place,
+    /// Their layout.
+    pub layout: String,
+    /// The number of the part in [`Sources::parts`].
+    pub part: u32,
 }
 
 /// A file that parts belong to.
@@ -204,7 +217,7 @@ pub struct FactorsRow {
 }
 
 /// Bytes of the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DataRow {
     /// Where the first one is in the file.
     pub offset: u64,
@@ -212,7 +225,7 @@ pub struct DataRow {
     pub len: u64,
 }
 
-/// Packed weights.
+/// Packed weights in the data.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PanelRow {
     /// Which packing made them.

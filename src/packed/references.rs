@@ -1,10 +1,12 @@
 //! Parts of the model's files that a packed model refers to in place of data, while it is written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use kiln_tensor::{Backing, InFile};
 
+use super::ALIGNMENT;
 use super::index::{DataRow, FileRow, PartRow};
 use super::parts::MOST_FILES;
 
@@ -26,6 +28,17 @@ pub struct References {
     parts: Vec<PartRow>,
     /// The numbers of parts by where they begin.
     by_start: BTreeMap<Start, u32>,
+    /// Where files have the elements of tensors, by their bytes.
+    stored: HashMap<usize, Vec<InFile>>,
+}
+
+/// Where a file has the elements of a tensor.
+#[derive(Debug)]
+pub struct Stored {
+    /// The place of the first byte.
+    pub place: InFile,
+    /// The number of bytes.
+    pub len: usize,
 }
 
 /// Where a part begins.
@@ -40,6 +53,24 @@ impl References {
     #[must_use]
     pub fn to(referable: Vec<Referable>) -> References {
         References { referable, ..References::default() }
+    }
+
+    /// The same, where files have the elements of tensors at these places.
+    #[must_use]
+    pub fn storing(mut self, tensors: impl IntoIterator<Item = Stored>) -> References {
+        for Stored { place, len } in tensors {
+            self.stored.entry(len).or_default().push(place);
+        }
+        self
+    }
+
+    /// The number of a part with the elements of a tensor that has exactly these bytes, and that kernels can read where
+    /// it is mapped; `None` if there is no such tensor.
+    pub fn equal(&mut self, bytes: &[u8]) -> Option<u32> {
+        let places = self.stored.get(&bytes.len())?;
+        let aligned = places.iter().filter(|place| place.offset.is_multiple_of(ALIGNMENT as u64));
+        let place = aligned.into_iter().find(|place| holds(place, bytes))?.clone();
+        self.part(&place, bytes)
     }
 
     /// The number of the part of a file that has these bytes at that place. Equal parts get one number. `None` for any
@@ -92,6 +123,20 @@ impl References {
     pub fn parts(&self) -> &[PartRow] {
         &self.parts
     }
+}
+
+/// Whether the file has these bytes at that place.
+fn holds(place: &InFile, bytes: &[u8]) -> bool {
+    const PIECE: usize = 1 << 16;
+    let Some(file) = place.backing.file() else { return false };
+    let mut read = [0; PIECE];
+    let mut offset = place.offset;
+    bytes.chunks(PIECE).all(|piece| {
+        let found = &mut read[..piece.len()];
+        let is_equal = file.read_exact_at(found, offset).is_ok() && found == piece;
+        offset += piece.len() as u64;
+        is_equal
+    })
 }
 
 #[cfg(test)]

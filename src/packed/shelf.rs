@@ -6,8 +6,8 @@ use hashbrown::HashMap;
 use kiln_fork::Mutex;
 use kiln_run::exec::weights::{Packed, Place, Shelf};
 
-use super::index::{DataRow, PanelRow};
-use super::{PackedError, PackedFile, Writer};
+use super::index::{DataRow, PanelRow, PartPanelRow};
+use super::{ALIGNMENT, PackedError, PackedFile, Writer};
 
 /// Adds weights to a file when they are packed.
 #[derive(Debug)]
@@ -16,29 +16,48 @@ pub struct Noting(Mutex<Noted>);
 #[derive(Debug)]
 struct Noted {
     writer: Writer,
-    rows: Vec<PanelRow>,
-    /// The rows of weights that were added, so that shared weights are added once. The weights are kept alive so that
+    panels: Panels,
+    /// Where weights are that were added, so that shared weights are added once. The weights are kept alive so that
     /// their addresses stay unique.
-    known: HashMap<usize, (Arc<Packed>, DataRow)>,
+    known: HashMap<usize, (Arc<Packed>, Lies)>,
     failed: Option<PackedError>,
+}
+
+/// Packed weights, in the order of places.
+#[derive(Debug, Default)]
+pub struct Panels {
+    /// Those in the data.
+    pub data: Vec<PanelRow>,
+    /// Those that are parts of other files.
+    pub parts: Vec<PartPanelRow>,
+}
+
+/// Where packed weights are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Lies {
+    /// In the data.
+    Data(DataRow),
+    /// In another file, as the part of that number.
+    Part(u32),
 }
 
 impl Noting {
     /// Adds weights by that writer.
     #[must_use]
     pub fn by(writer: Writer) -> Noting {
-        Noting(Mutex::new(Noted { writer, rows: Vec::new(), known: HashMap::new(), failed: None }))
+        Noting(Mutex::new(Noted { writer, panels: Panels::default(), known: HashMap::new(), failed: None }))
     }
 
-    /// The writer, and the rows of added weights, in the order of places.
+    /// The writer, and the rows of added weights.
     ///
     /// # Errors
     ///
     /// The first error of the writer.
-    pub fn end(self) -> Result<(Writer, Vec<PanelRow>), PackedError> {
-        let Noted { writer, mut rows, failed, .. } = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-        rows.sort_unstable_by_key(|row| row.place);
-        failed.map_or(Ok((writer, rows)), Err)
+    pub fn end(self) -> Result<(Writer, Panels), PackedError> {
+        let Noted { writer, mut panels, failed, .. } = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        panels.data.sort_unstable_by_key(|row| row.place);
+        panels.parts.sort_unstable_by_key(|row| row.place);
+        failed.map_or(Ok((writer, panels)), Err)
     }
 }
 
@@ -54,49 +73,60 @@ impl Shelf for Noting {
     fn put(&self, place: Place, layout: &str, packed: &Arc<Packed>) {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let address = Arc::as_ptr(packed).addr();
-        let data = match noted.known.get(&address) {
-            Some((_, data)) => *data,
+        let known = noted.known.get(&address).map(|(_, lies)| *lies);
+        let lies = match known.or_else(|| noted.writer.refer_equal(packed.bytes()).map(Lies::Part)) {
+            Some(lies) => lies,
             None => match noted.writer.add(packed.bytes()) {
-                Ok(data) => {
-                    noted.known.insert(address, (packed.clone(), data));
-                    data
-                }
+                Ok(data) => Lies::Data(data),
                 Err(error) => {
                     noted.failed.get_or_insert(error);
                     return;
                 }
             },
         };
-        noted.rows.push(PanelRow { place, layout: layout.to_owned(), data });
+        noted.known.entry(address).or_insert_with(|| (packed.clone(), lies));
+        let layout = layout.to_owned();
+        match lies {
+            Lies::Data(data) => noted.panels.data.push(PanelRow { place, layout, data }),
+            Lies::Part(part) => noted.panels.parts.push(PartPanelRow { place, layout, part }),
+        }
     }
 }
 
 /// Takes packed weights from a mapped file.
 pub struct Ready<'a> {
     file: &'a PackedFile,
-    rows: HashMap<Place, &'a PanelRow>,
-    /// Weights that were taken, by their place in the file: tied weights are shared.
-    taken: Mutex<HashMap<u64, Arc<Packed>>>,
+    /// The layouts of weights, and where they are.
+    rows: HashMap<Place, (&'a str, Lies)>,
+    /// Weights that were taken: tied weights are shared.
+    taken: Mutex<HashMap<Lies, Arc<Packed>>>,
 }
 
 impl<'a> Ready<'a> {
     /// The weights of the file.
     #[must_use]
     pub fn of(file: &'a PackedFile) -> Ready<'a> {
-        let rows = file.index().panels.iter().map(|row| (row.place, row)).collect();
+        let index = file.index();
+        let parts = index.sources.panels.iter().map(|row| (row.place, (&*row.layout, Lies::Part(row.part))));
+        let data = index.panels.iter().map(|row| (row.place, (&*row.layout, Lies::Data(row.data))));
+        let rows = parts.chain(data).collect();
         Ready { file, rows, taken: Mutex::new(HashMap::new()) }
     }
 }
 
 impl Shelf for Ready<'_> {
     fn take(&self, place: Place, layout: &str, words: usize) -> Option<Arc<Packed>> {
-        let row = self.rows.get(&place).filter(|row| row.layout == layout)?;
+        let &(_, lies) = self.rows.get(&place).filter(|(known, _)| *known == layout)?;
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(packed) = taken.get(&row.data.offset).filter(|packed| packed.bytes().len() == words * 4) {
+        if let Some(packed) = taken.get(&lies).filter(|packed| packed.bytes().len() == words * 4) {
             return Some(packed.clone());
         }
-        let packed = Arc::new(Packed::of_foreign(self.file.data(row.data).ok()?, words)?);
-        taken.insert(row.data.offset, packed.clone());
+        let bytes = match lies {
+            Lies::Data(data) => self.file.data(data),
+            Lies::Part(part) => self.file.part(part, ALIGNMENT),
+        };
+        let packed = Arc::new(Packed::of_foreign(bytes.ok()?, words)?);
+        taken.insert(lies, packed.clone());
         Some(packed)
     }
 

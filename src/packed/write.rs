@@ -71,6 +71,12 @@ impl Writer {
         self.references.part(place, bytes)
     }
 
+    /// The number of a part of a file that has the elements of a tensor in exactly these bytes
+    /// ([`References::equal`]).
+    pub fn refer_equal(&mut self, bytes: &[u8]) -> Option<u32> {
+        self.references.equal(bytes)
+    }
+
     /// The path of the file while it is written.
     #[must_use]
     pub fn aside(&self) -> &Path {

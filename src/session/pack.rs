@@ -321,7 +321,7 @@ impl Packing<'_> {
         compile::optimise(&mut graph, self.options, self.build, self.begun.stop.as_ref());
         let backings = graph.backings.clone();
         let references = match self.options.pack_weightless {
-            true => weightless::references(&backings, to)?,
+            true => weightless::references(&backings, to)?.storing(weightless::stored(&graph)),
             false => References::default(),
         };
         let shelf = Noting::by(Writer::new(to)?.referring(references));
@@ -336,7 +336,8 @@ impl Packing<'_> {
         };
         let mut constants: Vec<Constant> = left.into_iter().map(constant).collect();
         let made_for = made_for(self.options, self.user).0;
-        let Beside { steps, sources } = beside;
+        let Beside { steps, mut sources } = beside;
+        sources.panels = panels.parts;
         let steps = steps.map(|steps| steps_row(steps, &mut writer)).transpose()?;
         let mut index = Index {
             made_for,
@@ -345,7 +346,7 @@ impl Packing<'_> {
             outputs,
             metadata,
             graphs: Vec::new(),
-            panels,
+            panels: panels.data,
             steps,
             spans: Vec::new(),
             sources,
@@ -364,7 +365,7 @@ impl Packing<'_> {
         // Elements that could not be read for the data are zeros there.
         backings.iter().try_for_each(onnx::read_whole)?;
         let kept = constants.iter().filter(|constant| constant.kept).count();
-        let (panels, packed_only) = (index.panels.len(), constants.len() - kept);
+        let (panels, packed_only) = (index.panels.len() + index.sources.panels.len(), constants.len() - kept);
         let referred = index.sources.parts.iter().map(|part| part.data.len).sum();
         Ok(PackReport { bytes: writer.finish()?, panels, constants: kept, packed_only, referred })
     }

@@ -14,7 +14,7 @@ use kiln_run::record::{CacheMode, encode_long};
 use kiln_tensor::DType;
 
 use crate::damaged::{index, signed, strict};
-use crate::models::{self, ROWS, WIDE, ids_of, numbers, tables};
+use crate::models::{self, Model, ROWS, WIDE, ids_of, numbers, tables, tensor};
 use crate::{expect_same, options};
 
 /// Bytes of the table of `f32`, and of the table of `f16`.
@@ -63,16 +63,20 @@ impl Place {
     }
 }
 
+/// A number as protobuf writes it.
+fn varint(mut number: usize) -> Vec<u8> {
+    let mut all = Vec::new();
+    while number > 127 {
+        all.push(number as u8 | 128);
+        number >>= 7;
+    }
+    all.push(number as u8);
+    all
+}
+
 /// A field of a protobuf message that has a length.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
-    let mut length = bytes.len();
-    let mut all = vec![number << 3 | 2];
-    while length > 127 {
-        all.push(length as u8 | 128);
-        length >>= 7;
-    }
-    all.push(length as u8);
-    [&all, bytes].concat()
+    [&[number << 3 | 2], &varint(bytes.len())[..], bytes].concat()
 }
 
 /// A model that looks up rows of a table. The table is in the file at `location`, from `offset` on.
@@ -82,18 +86,125 @@ fn beside(location: &str, offset: usize) -> Vec<u8> {
     let table = build.input("w", DType::F32, [ROWS.into(), WIDE.into()]);
     let y = build.op("Gather", &[table, ids], &[]);
     build.output("y", y);
+    with_file(&build.finish(), [ROWS, WIDE], location, offset)
+}
+
+/// The file of a graph whose input `w` has a default, in the file at `location` from `offset` on.
+fn with_file(graph: &Graph, shape: [usize; 2], location: &str, offset: usize) -> Vec<u8> {
     let entry = |key: &str, value: &str| field(13, &[field(1, key.as_bytes()), field(2, value.as_bytes())].concat());
-    let dims = [ROWS, WIDE].map(|size| vec![1 << 3, size as u8 | 128, (size >> 7) as u8]).concat();
+    let dims = shape.map(|size| [vec![1 << 3], varint(size)].concat()).concat();
     let entries = [entry("location", location), entry("offset", &offset.to_string())].concat();
     // Numbers of type 1, stored elsewhere. Protobuf merges a message into an equal field before it.
     let tensor = [&dims[..], &[2 << 3, 1], &field(8, b"w"), &entries, &[14 << 3, 1]].concat();
-    let whole = onnx::write(&build.finish()).unwrap();
+    let whole = onnx::write(graph).unwrap();
     [whole, field(7, &field(5, &tensor))].concat()
 }
 
 fn table_bytes(offset: usize) -> Vec<u8> {
-    let numbers = numbers(ROWS * WIDE, 5).into_iter().flat_map(f32::to_le_bytes);
+    file_of(offset, ROWS * WIDE)
+}
+
+/// The bytes of a file with that many numbers from `offset` on.
+fn file_of(offset: usize, count: usize) -> Vec<u8> {
+    let numbers = numbers(count, 5).into_iter().flat_map(f32::to_le_bytes);
     std::iter::repeat_n(1, offset).chain(numbers).collect()
+}
+
+/// Columns of a matrix that is one panel at every level.
+const PANEL: usize = 16;
+
+/// Rows of a matrix that is far larger than the packed model that refers to it.
+const LONG: usize = 1 << 14;
+
+/// A product by a matrix of that many columns, which a file beside the model has from `offset` on.
+fn product(columns: usize, offset: usize) -> Place {
+    let mut build = GraphBuilder::new("product", 17);
+    let x = build.input("x", DType::F32, [Dim::Any, LONG.into()]);
+    let w = build.input("w", DType::F32, [LONG.into(), columns.into()]);
+    let y = build.op("MatMul", &[x, w], &[]);
+    build.output("y", y);
+    Place::of_bytes(&with_file(&build.finish(), [LONG, columns], "weights.bin", offset), |folder| {
+        std::fs::write(folder.join("weights.bin"), file_of(offset, LONG * columns)).unwrap();
+    })
+}
+
+#[test]
+fn packed_weights_with_the_bytes_of_the_file_stay_in_it() {
+    let requests = [1, 9, 1].map(|rows| vec![("x".to_owned(), tensor(&[rows, LONG], 3))]);
+    // A narrower matrix is padded, a wider one is several panels, and a place at 4 bytes is none that kernels read.
+    for (columns, offset, stays) in
+        [(PANEL, 4096, true), (PANEL, 64, true), (PANEL, 4, false), (PANEL - 1, 4096, false), (200, 4096, false)]
+    {
+        let what = format!("{columns} columns from {offset} on");
+        let place = product(columns, offset);
+        let len = (LONG * columns * 4) as u64;
+        let file = PackedFile::open(&place.packed).unwrap();
+        let Index { panels, sources, .. } = file.index();
+        assert_eq!((panels.len(), sources.panels.len()), if stays { (0, 1) } else { (1, 0) }, "{what}");
+        assert_eq!((place.report.panels, place.report.referred), (1, if stays { len } else { 0 }), "{what}");
+        assert_eq!(file.len() as u64 > len, !stays, "{what}: {} bytes", file.len());
+        if stays {
+            assert_eq!(sources.parts[0].data, DataRow { offset: offset as u64, len }, "{what}");
+        }
+        let plain = Session::load(&place.model, &options()).unwrap();
+        expect_same(&plain, &place.load(&strict()).unwrap(), &requests, &what);
+    }
+}
+
+#[test]
+fn packed_weights_in_the_file_are_checked_like_others() {
+    let place = product(PANEL, 4096);
+    let bytes = std::fs::read(&place.packed).unwrap();
+    let load = |change: &dyn Fn(&mut Index), verify: Verify| {
+        std::fs::write(&place.packed, forged(&bytes, change)).unwrap();
+        place.load(&SessionOptions { pack_verify: verify, ..options() })
+    };
+    let cases: [(&str, &dyn Fn(&mut Index)); 5] = [
+        ("a part that is not there", &|index| index.sources.panels[0].part = 1),
+        ("another layout", &|index| index.sources.panels[0].layout.push('0')),
+        ("another place", &|index| index.sources.panels[0].place.node = 7),
+        ("no weights", &|index| index.sources.panels.clear()),
+        ("fewer bytes", &|index| index.sources.parts[0].data.len -= 64),
+    ];
+    for (case, change) in cases {
+        for verify in [Verify::Each, Verify::Never] {
+            let error = load(change, verify).err().unwrap_or_else(|| panic!("{case} is refused"));
+            assert!(!error.is_fault(), "{case}: {error}");
+        }
+    }
+    // Bytes that are not aligned are copied, and are other numbers.
+    let shifted = |index: &mut Index| index.sources.parts[0].data.offset -= 4;
+    load(&shifted, Verify::Never).unwrap_or_else(|error| panic!("{error}"));
+    assert!(matches!(load(&shifted, Verify::Each), Err(SessionError::Packed(PackedError::Source { .. }))));
+    std::fs::write(&place.packed, &bytes).unwrap();
+    let mut other = file_of(4096, LONG * PANEL);
+    *other.last_mut().unwrap() ^= 1;
+    std::fs::write(place.file("weights.bin"), other).unwrap();
+    assert!(place.refusal(&strict(), "other bytes").contains("are others than when it was packed"));
+}
+
+#[test]
+fn a_model_in_a_cache_of_links_is_packed_above_its_files() {
+    let root = tempfile::tempdir().unwrap();
+    let [blobs, snapshot] = ["blobs", "snapshots/revision"].map(|name| root.path().join(name));
+    std::fs::create_dir_all(&blobs).unwrap();
+    std::fs::create_dir_all(&snapshot).unwrap();
+    let Model { graph, requests, .. } = tables();
+    std::fs::write(blobs.join("digest"), onnx::write(&graph).unwrap()).unwrap();
+    let model = snapshot.join("model.onnx");
+    std::os::unix::fs::symlink("../../blobs/digest", &model).unwrap();
+    let beside = snapshot.join("model.kpk");
+    let error = Session::pack(&model, &beside, &weightless()).unwrap_err().to_string();
+    assert!(error.contains("blobs/digest") && error.contains("write it to a folder above"), "{error}");
+    let packed = root.path().join("model.kpk");
+    assert_eq!(Session::pack(&model, &packed, &weightless()).unwrap().referred, BYTES[0] + BYTES[1]);
+    assert_eq!(PackedFile::open(&packed).unwrap().index().sources.files[0].location, "blobs/digest");
+    let plain = Session::load(&model, &options()).unwrap();
+    expect_same(&plain, &Session::load(&packed, &strict()).unwrap(), &requests, "above");
+    // Its files are looked for below the folder of the path that it is loaded by.
+    std::os::unix::fs::symlink("../../model.kpk", &beside).unwrap();
+    let error = Session::load(&beside, &strict()).err().unwrap();
+    assert!(matches!(error, SessionError::Packed(PackedError::Source { .. })), "{error}");
 }
 
 #[test]
@@ -328,7 +439,13 @@ fn parts_that_lie_about_bytes_are_refused() {
 
 #[test]
 fn each_damaged_byte_of_the_index_is_found_and_forged_ones_are_no_fault() {
-    let place = Place::of(&tables().graph);
+    for place in [Place::of(&tables().graph), product(PANEL, 4096)] {
+        damaged_bytes_are_found(&place);
+    }
+}
+
+/// Damages each byte of the index, and cuts it off.
+fn damaged_bytes_are_found(place: &Place) {
     let bytes = std::fs::read(&place.packed).unwrap();
     let (_, start) = index(&bytes);
     let careless = SessionOptions { pack_verify: Verify::Never, ..options() };

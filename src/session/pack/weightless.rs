@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use kiln_model::ir::{Attr, Graph};
 use kiln_tensor::Backing;
 
 use crate::packed::index::FileRow;
-use crate::packed::references::Referable;
+use crate::packed::references::{Referable, Stored};
 use crate::packed::{PackedError, References};
 
 /// The files of a model to whose parts the packed model `to` may refer.
@@ -34,7 +35,8 @@ pub(super) fn references(backings: &[Arc<Backing>], to: &Path) -> Result<Referen
         let below = path.strip_prefix(&folder).ok().and_then(Path::to_str);
         let location = below.ok_or_else(|| {
             let (path, folder) = (path.display(), folder.display());
-            PackedError::Unsupported(format!("its weights are to stay in {path}, which is not below {folder}"))
+            let places = format!("{path}, which is not below {folder}: write it to a folder above both");
+            PackedError::Unsupported(format!("its weights are to stay in {places}"))
         })?;
         if referable.iter().any(|known| known.row.location == location) {
             continue;
@@ -44,6 +46,18 @@ pub(super) fn references(backings: &[Arc<Backing>], to: &Path) -> Result<Referen
         referable.push(Referable { backing: backing.clone(), row });
     }
     Ok(References::to(referable))
+}
+
+/// Where files have the elements of a graph's constants, and of those of its bodies.
+pub(super) fn stored(graph: &Graph) -> Vec<Stored> {
+    let constants = graph.constants.values().filter_map(|tensor| {
+        let place = tensor.stored_in()?;
+        let len = tensor.compact_form().map_or(tensor.byte_len(), |(form, _)| form.stored.byte_len());
+        Some(Stored { place, len })
+    });
+    let attrs = graph.nodes.iter().flat_map(|node| node.attrs.values());
+    let bodies = attrs.filter_map(|attr| if let Attr::Graph(body) = attr { Some(stored(body)) } else { None });
+    constants.chain(bodies.flatten()).collect()
 }
 
 /// The folder of a file.
