@@ -6,7 +6,10 @@
 //! In `f16` the standard's definition (ReduceMax, Sub, Exp, ReduceSum, Div, with a rounding after each) is followed
 //! step by step: rounding once in the end is more accurate, and further from the results of other runtimes.
 
+mod halves;
+
 use half::f16;
+use kiln_kernels::Isa;
 use kiln_kernels::cpu::softmax::{Around, Softmax as Executor};
 use kiln_kernels::gpu::source::softmax::SoftmaxKernel;
 use kiln_kernels::memory::Pace;
@@ -68,21 +71,6 @@ fn is_half(input: &Tensor) -> bool {
     input.dtype() == DType::F16
 }
 
-/// The softmax of every `step`-th of `count` values, one of the definition's operators after the other.
-fn step_by_step(from: &[f16], to: &mut [f16], count: usize, step: usize) {
-    let at = |index: usize| from[index * step].to_f32();
-    let greatest = (0..count).map(at).fold(f32::NEG_INFINITY, f32::max);
-    let rounded = |value: f32| f16::from_f32(value).to_f32();
-    let mut sum = 0f32;
-    for index in 0..count {
-        let power = f16::from_f32(rounded(at(index) - greatest).exp());
-        sum += power.to_f32();
-        to[index * step] = power;
-    }
-    let sum = rounded(sum);
-    (0..count).for_each(|index| to[index * step] = f16::from_f32(to[index * step].to_f32() / sum));
-}
-
 impl Node for Stepwise {
     fn family(&self) -> &'static str {
         self.wide.family()
@@ -120,10 +108,14 @@ impl Node for Stepwise {
         let (input, mut output) = (io.input(0)?, io.alloc(0)?);
         let (_, length, inner) = self.definition.around(input.shape())?;
         let from = input.as_slice::<f16>()?;
-        let block = (length * inner).max(1);
+        let (isa, powers) = (Isa::detect(), halves::Powers::new(from.len()));
+        let block = if inner == 1 { length * halves::lines(length) } else { length * inner }.max(1);
         for_each_chunk(cx.parallel, output.as_mut_slice::<f16>()?, block, &|index, to| {
-            let from = &from[index * block..][..block];
-            (0..inner).for_each(|first| step_by_step(&from[first..], &mut to[first..], length, inner));
+            let from = &from[index * block..][..to.len()];
+            match inner {
+                1 => halves::rows(isa, length, powers, from, to),
+                _ => halves::columns(isa, [length, inner], powers, from, to),
+            }
         });
         io.push(output);
         Ok(())
