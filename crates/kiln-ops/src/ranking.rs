@@ -9,14 +9,15 @@
 
 use std::cmp::Ordering;
 
+use half::{bf16, f16};
 use kiln_kernels::Parallel;
 use kiln_kernels::cpu::extreme::{Extreme, Extremes, Wanted};
 use kiln_kernels::memory::{self, Collect, Pace};
 use kiln_run::exec::extreme::ExtremeProblem;
 use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
-use kiln_tensor::{DType, Tensor, TensorSpec};
+use kiln_tensor::{DType, Element, Tensor, TensorSpec};
 
-use super::wide::{CHUNK, Wide, Width, dispatch, load_long, narrow};
+use super::wide::{CHUNK, Wide, Width, dispatch, load_long};
 use super::{
     Elements, LoadCx, OpError, Operator, Run, Side, around, axis_of, integer, lines, rearrange, refused, required,
     sides, task_count, try_each_chunk,
@@ -83,16 +84,6 @@ fn place<W: Wide>(line: &[W], wanted: Ordering, last: bool) -> usize {
         }
     }
     best
-}
-
-/// Calls `visit` with each line along an axis, widened.
-fn for_lines<W: Wide>(input: &Tensor, axis: usize, mut visit: impl FnMut(Run, &[W])) -> Result<(), NodeError> {
-    let mut line = memory::zeroed(input.shape()[axis]);
-    for run in lines(input.shape(), axis) {
-        load_long(input, run, &mut line)?;
-        visit(run, &line);
-    }
-    Ok(())
 }
 
 struct Arg {
@@ -454,15 +445,27 @@ struct Hardmax {
     flat: bool,
 }
 
-fn hard<W: Wide>(node: &Hardmax, input: &Tensor) -> Result<Vec<i64>, NodeError> {
-    let axis = axis_of(node.axis, input.shape().len())?;
-    let whole = [input.shape()[..axis].iter().product(), input.shape()[axis..].iter().product()];
-    let (shape, axis) = if node.flat { (&whole[..], 1) } else { (input.shape(), axis) };
-    let mut output = memory::zeroed(input.len());
-    for_lines::<W>(&input.reshaped(shape.iter().copied())?, axis, |run, line| {
-        output[run.at(place(line, Ordering::Greater, false))] = 1;
-    })?;
-    Ok(output)
+impl Hardmax {
+    /// Sets the element of `output`, which has zeros, at the greatest element of each line.
+    fn mark<T: Element>(&self, input: &Tensor, one: T, output: &mut Tensor, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let axis = axis_of(self.axis, input.shape().len())?;
+        let (outer, length, inner) = match around(input.shape(), axis) {
+            (outer, length, inner) if self.flat => (outer, length * inner, 1),
+            lines => lines,
+        };
+        if input.is_empty() {
+            return Ok(());
+        }
+        let mut places = memory::zeroed(outer * inner);
+        let (lines, arg_of) =
+            (input.reshaped([outer, length, inner])?, Arg { wanted: Ordering::Greater, axis: 1, last: false });
+        dispatch!(Width::of(input.dtype())?, arg(&arg_of, &lines, &mut places, cx.parallel))?;
+        let output = output.as_mut_slice::<T>()?;
+        for (line, place) in places.into_iter().enumerate() {
+            output[(line / inner * length + place as usize) * inner + line % inner] = one;
+        }
+        Ok(())
+    }
 }
 
 impl Node for Hardmax {
@@ -479,10 +482,15 @@ impl Node for Hardmax {
         }
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
-        let input = io.input(0)?;
-        let ones = dispatch!(Width::of(input.dtype())?, hard(self, input))?;
-        let output = narrow(&ones, io.alloc(0)?)?;
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let (input, mut output) = (io.input(0)?, io.alloc(0)?);
+        memory::fill(output.bytes_mut(), &0);
+        match input.dtype() {
+            DType::F64 => self.mark(input, 1.0, &mut output, cx)?,
+            DType::F16 => self.mark(input, f16::ONE, &mut output, cx)?,
+            DType::BF16 => self.mark(input, bf16::ONE, &mut output, cx)?,
+            _ => self.mark(input, 1f32, &mut output, cx)?,
+        }
         io.push(output);
         Ok(())
     }
@@ -490,8 +498,6 @@ impl Node for Hardmax {
 
 #[cfg(test)]
 mod tests {
-    use half::f16;
-
     use super::*;
     use crate::trial::Trial;
 
@@ -625,5 +631,10 @@ mod tests {
         row().gives(&[2, 2, 2], &[1f32, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0]);
         row().version(11).gives(&[2, 2, 2], &[0f32, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]);
         row().int("axis", 0).gives(&[2, 2, 2], &[0f32, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0]);
+        row().int("axis", 1).gives(&[2, 2, 2], &[1f32, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0]);
+        Trial::new("Hardmax").input(&[3], &[1f64, 3.0, 3.0]).gives(&[3], &[0f64, 1.0, 0.0]);
+        let halves = [1.0, -3.0, 2.0].map(f16::from_f32);
+        Trial::new("Hardmax").input(&[3], &halves).gives(&[3], &[f16::ZERO, f16::ZERO, f16::ONE]);
+        Trial::new("Hardmax").input::<f32>(&[2, 0], &[]).gives::<f32>(&[2, 0], &[]);
     }
 }

@@ -68,7 +68,7 @@ impl Scratch {
     fn compute(&mut self, isa: Isa, length: usize, powers: Powers) {
         let Scratch { numbers, halves } = self;
         for line in numbers.chunks_exact_mut(length) {
-            let greatest = line.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let greatest = greatest(line);
             line.iter_mut().for_each(|number| *number -= greatest);
         }
         narrow(isa, numbers, halves);
@@ -86,6 +86,16 @@ impl Scratch {
         }
         narrow(isa, numbers, halves);
     }
+}
+
+/// The greatest element that is a number.
+fn greatest(line: &[f32]) -> f32 {
+    let (chunks, rest) = line.as_chunks::<16>();
+    let mut most = [f32::NEG_INFINITY; 16];
+    for chunk in chunks {
+        most.iter_mut().zip(chunk).for_each(|(most, &number)| *most = most.max(number));
+    }
+    most.iter().chain(rest).copied().fold(f32::NEG_INFINITY, f32::max)
 }
 
 /// Computes up to [`lines`] lines of `length` elements that follow each other.
