@@ -28,7 +28,7 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 /// Requests behind the first one, and as many with cold caches; the first is compared with the median of each.
 const REPEATS: usize = 7;
 
-/// Bytes that are written before a cold repeat: several times what the last caches of most processors hold.
+/// Bytes that are written before a cold repeat: more than the last caches of most processors.
 const SWEPT: usize = 256 << 20;
 
 /// The first argument of a child; its task, the folder of records, the threads and the models follow.

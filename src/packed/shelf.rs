@@ -19,7 +19,7 @@ struct Noted {
     panels: Panels,
     /// Where weights are that were added, so that shared weights are added once. The weights are kept alive so that
     /// their addresses stay unique.
-    known: HashMap<usize, (Arc<Packed>, Lies)>,
+    known: HashMap<usize, (Arc<Packed>, Location)>,
     failed: Option<PackedError>,
 }
 
@@ -34,7 +34,7 @@ pub struct Panels {
 
 /// Where packed weights are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Lies {
+enum Location {
     /// In the data.
     Data(DataRow),
     /// In another file, as the part of that number.
@@ -73,22 +73,22 @@ impl Shelf for Noting {
     fn put(&self, place: Place, layout: &str, packed: &Arc<Packed>) {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let address = Arc::as_ptr(packed).addr();
-        let known = noted.known.get(&address).map(|(_, lies)| *lies);
-        let lies = match known.or_else(|| noted.writer.refer_equal(packed.bytes()).map(Lies::Part)) {
-            Some(lies) => lies,
+        let known = noted.known.get(&address).map(|(_, location)| *location);
+        let location = match known.or_else(|| noted.writer.refer_equal(packed.bytes()).map(Location::Part)) {
+            Some(location) => location,
             None => match noted.writer.add(packed.bytes()) {
-                Ok(data) => Lies::Data(data),
+                Ok(data) => Location::Data(data),
                 Err(error) => {
                     noted.failed.get_or_insert(error);
                     return;
                 }
             },
         };
-        noted.known.entry(address).or_insert_with(|| (packed.clone(), lies));
+        noted.known.entry(address).or_insert_with(|| (packed.clone(), location));
         let layout = layout.to_owned();
-        match lies {
-            Lies::Data(data) => noted.panels.data.push(PanelRow { place, layout, data }),
-            Lies::Part(part) => noted.panels.parts.push(PartPanelRow { place, layout, part }),
+        match location {
+            Location::Data(data) => noted.panels.data.push(PanelRow { place, layout, data }),
+            Location::Part(part) => noted.panels.parts.push(PartPanelRow { place, layout, part }),
         }
     }
 }
@@ -97,9 +97,9 @@ impl Shelf for Noting {
 pub struct Ready<'a> {
     file: &'a PackedFile,
     /// The layouts of weights, and where they are.
-    rows: HashMap<Place, (&'a str, Lies)>,
+    rows: HashMap<Place, (&'a str, Location)>,
     /// Weights that were taken: tied weights are shared.
-    taken: Mutex<HashMap<Lies, Arc<Packed>>>,
+    taken: Mutex<HashMap<Location, Arc<Packed>>>,
 }
 
 impl<'a> Ready<'a> {
@@ -107,8 +107,8 @@ impl<'a> Ready<'a> {
     #[must_use]
     pub fn of(file: &'a PackedFile) -> Ready<'a> {
         let index = file.index();
-        let parts = index.sources.panels.iter().map(|row| (row.place, (&*row.layout, Lies::Part(row.part))));
-        let data = index.panels.iter().map(|row| (row.place, (&*row.layout, Lies::Data(row.data))));
+        let parts = index.sources.panels.iter().map(|row| (row.place, (&*row.layout, Location::Part(row.part))));
+        let data = index.panels.iter().map(|row| (row.place, (&*row.layout, Location::Data(row.data))));
         let rows = parts.chain(data).collect();
         Ready { file, rows, taken: Mutex::new(HashMap::new()) }
     }
@@ -116,17 +116,17 @@ impl<'a> Ready<'a> {
 
 impl Shelf for Ready<'_> {
     fn take(&self, place: Place, layout: &str, words: usize) -> Option<Arc<Packed>> {
-        let &(_, lies) = self.rows.get(&place).filter(|(known, _)| *known == layout)?;
+        let &(_, location) = self.rows.get(&place).filter(|(known, _)| *known == layout)?;
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(packed) = taken.get(&lies).filter(|packed| packed.bytes().len() == words * 4) {
+        if let Some(packed) = taken.get(&location).filter(|packed| packed.bytes().len() == words * 4) {
             return Some(packed.clone());
         }
-        let bytes = match lies {
-            Lies::Data(data) => self.file.data(data),
-            Lies::Part(part) => self.file.part(part, ALIGNMENT),
+        let bytes = match location {
+            Location::Data(data) => self.file.data(data),
+            Location::Part(part) => self.file.part(part, ALIGNMENT),
         };
         let packed = Arc::new(Packed::of_foreign(bytes.ok()?, words)?);
-        taken.insert(lies, packed.clone());
+        taken.insert(location, packed.clone());
         Some(packed)
     }
 

@@ -529,6 +529,9 @@ impl Decoder {
             cache.room = of_sequence * page;
         }
         let needed = cache.pages.needed(written);
+        if needed == 0 {
+            return Ok(());
+        }
         if !cache.pages.has_free(needed) {
             self.grow(cache, needed, most)?;
         }

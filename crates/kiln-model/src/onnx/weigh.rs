@@ -21,8 +21,8 @@ const GROWTH: u64 = 2;
 /// configurations of devices.
 const UNWALKED: u64 = 64;
 
-/// Bytes of a text or a list beyond its contents.
-const HEADER: u64 = 48;
+/// Bytes of a text, a list or raw elements beyond their contents, in a list that has grown.
+const HEADER: u64 = 64;
 
 /// What a field of bytes is.
 #[derive(Clone, Copy, PartialEq, Eq)]
