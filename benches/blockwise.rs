@@ -3,7 +3,8 @@
 //!
 //! For each matrix and number of rows: rows as `f32`, and rows as bytes in each way that the processor has. Weights are
 //! copies that no cache holds, as for a language model. Bytes a second stand beside the speed of reading: the best of a
-//! plain sum over memory, in the same run. A row is the best of its repetitions.
+//! plain sum over memory, in the same run. A row is the best of its repetitions. One row prefetches as far ahead as is
+//! measured first.
 
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 
@@ -14,10 +15,11 @@ use std::time::{Duration, Instant};
 
 use floats::Floats;
 use kiln_kernels::cpu::blockwise::{
-    BlockFormat, BlockProduct, BlockProductBlocks, BlockProductShape, BlockSource, CodeBytes, Codes, LeftElements,
-    Offsets, Products, ZeroPoints,
+    Ahead, BlockFormat, BlockProduct, BlockProductBlocks, BlockProductShape, BlockSource, CodeBytes, Codes,
+    LeftElements, Offsets, Products, ZeroPoints,
 };
-use kiln_kernels::parallel::Parallel;
+use kiln_kernels::cpu::machine::{Caches, Figures, Speeds};
+use kiln_kernels::parallel::{Parallel, Serial};
 use kiln_kernels::{EmitEach, Extensions, Isa};
 use kiln_tensor::threads::Threads;
 
@@ -76,8 +78,10 @@ fn main() {
         _ => Codes::Int4,
     };
     let limit = reading(&threads);
+    let figures = Figures::measure(isa, &Serial, &Caches::of_machine(), usize::MAX);
+    let ahead = figures.map_or(Ahead::default(), |figures| Speeds::of(&figures).ahead);
     println!(
-        "{isa}, {} threads, {codes:?}, blocks of {block}; memory is read at {:.1} GB/s",
+        "{isa}, {} threads, {codes:?}, blocks of {block}, {ahead:?} prefetching; memory is read at {:.1} GB/s",
         threads.threads(),
         limit / 1e9
     );
@@ -89,7 +93,7 @@ fn main() {
         let mut of_one = [0.0; WAYS.len()];
         for &m in ROWS.iter().filter(wanted) {
             let format = BlockFormat { codes, zeros: ZeroPoints::Middle, block };
-            measure([m, k, n], format, isa, &threads, limit, &mut of_one);
+            measure([m, k, n], format, isa, ahead, &threads, limit, &mut of_one);
         }
     }
 }
@@ -107,6 +111,7 @@ fn measure(
     [m, k, n]: [usize; 3],
     format: BlockFormat,
     isa: Isa,
+    ahead: Ahead,
     threads: &Threads,
     limit: f64,
     of_one: &mut [f64; WAYS.len()],
@@ -141,7 +146,7 @@ fn measure(
             panels.pack(&source, &mut one).expect("weights are packed");
             (one.len(), vec![one; (COLD / panels.bytes()).max(1)])
         });
-        let product = BlockProduct::new(isa, shape, blocks, &EmitEach).expect("kernels");
+        let product = BlockProduct::new(isa, shape, blocks, ahead, &EmitEach).expect("kernels");
         let (left, mut c) = (Floats::numbers(m * k), Floats::zeros(m * n));
         let mut scratch = Floats::zeros(product.scratch_len());
         let seconds = fastest(|turn| {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, Mnemonic, NasmFormatter};
 use kiln_kernels::cpu::amx::{Columns, Factors, FusedEpilogue, MultiplyCode};
 use kiln_kernels::cpu::attention::emit::{Adjust, AttentionCode, Form as AttentionForm, RowType};
-use kiln_kernels::cpu::blockwise::{BlockDotCode, BlockTileCode, BlockUnpackCode, Codes, Products, ZeroPoints};
+use kiln_kernels::cpu::blockwise::{Ahead, BlockDotCode, BlockTileCode, BlockUnpackCode, Codes, Products, ZeroPoints};
 use kiln_kernels::cpu::chain::{ChainCode, Lane, Program, Step, Storage, UnaryOp};
 use kiln_kernels::cpu::conv::winograd::WinogradSide;
 use kiln_kernels::cpu::conv::{DepthwiseCode, SlideCode, WinogradCode, WinogradTile};
@@ -162,7 +162,19 @@ fn rows_of_bytes(isa: Isa) -> [(&'static str, CodeKey); 4] {
         ("block-widened", Products::Pairs, 2, 1, Codes::Int8, ZeroPoints::Middle),
     ]
     .map(|(name, products, rows, streams, codes, zeros)| {
-        (name, CodeKey::BlockDot(BlockDotCode { isa, products, rows, vectors: 1, streams, codes, zeros }))
+        (
+            name,
+            CodeKey::BlockDot(BlockDotCode {
+                isa,
+                products,
+                rows,
+                vectors: 1,
+                streams,
+                codes,
+                zeros,
+                ahead: Ahead::Far,
+            }),
+        )
     })
 }
 

@@ -68,6 +68,8 @@ struct FiguresView {
     l2_gbs: Option<f64>,
     l3_gbs: Option<f64>,
     memory_gbs: Option<f64>,
+    rows_near_gbs: Option<f64>,
+    rows_far_gbs: Option<f64>,
 }
 
 /// Runs the command.
@@ -121,6 +123,8 @@ impl FiguresView {
             l2_gbs: billions(figures.l2, 1.0),
             l3_gbs: billions(figures.l3, 1.0),
             memory_gbs: billions(figures.memory, 1.0),
+            rows_near_gbs: billions(figures.rows_near, 1.0),
+            rows_far_gbs: billions(figures.rows_far, 1.0),
         }
     }
 }
@@ -167,7 +171,7 @@ fn print(view: &View, screen: &mut dyn Write) -> Outcome {
     });
     let titles: Vec<String> = ["what".to_owned(), "unit".to_owned()].into_iter().chain(titles).collect();
     let mut table = Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>());
-    let rows: [(&str, &str, fn(&FiguresView) -> Option<f64>); 7] = [
+    let rows: [(&str, &str, fn(&FiguresView) -> Option<f64>); 9] = [
         ("f32", "GFLOP/s", |figures| figures.f32_gflops),
         ("bf16 pairs", "GFLOP/s", |figures| figures.bf16_gflops),
         ("int8", "Gop/s", |figures| figures.int8_gops),
@@ -175,6 +179,8 @@ fn print(view: &View, screen: &mut dyn Write) -> Outcome {
         ("reads of L2", "GB/s", |figures| figures.l2_gbs),
         ("reads of L3", "GB/s", |figures| figures.l3_gbs),
         ("reads of memory", "GB/s", |figures| figures.memory_gbs),
+        ("int4 weights by a row, prefetched near", "GB/s", |figures| figures.rows_near_gbs),
+        ("int4 weights by a row, prefetched far", "GB/s", |figures| figures.rows_far_gbs),
     ];
     for (what, unit, of) in rows {
         let cells =

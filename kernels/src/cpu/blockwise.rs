@@ -18,7 +18,7 @@
 //!
 //! - [`decoder`]: how codes become numbers in registers; their meaning is in
 //!   [`problem::blockwise`](crate::problem::blockwise). [`layout`]: packed panels, and packing.
-//! - [`streams`]: panels that a kernel reads side by side.
+//! - [`streams`]: panels that a kernel reads side by side, and how far ahead it prefetches.
 //! - [`driver`]: the product, and how it is cut.
 
 mod amx;
@@ -41,6 +41,7 @@ pub use expand::BlockExpandCode;
 pub use layout::BlockPanels;
 pub use products::Products;
 pub use row::BlockRowCode;
+pub use streams::Ahead;
 
 /// The family's name in errors and verbose lines.
 pub(crate) const FAMILY: &str = "blockwise";

@@ -1,25 +1,28 @@
-//! The most that this machine does in a second: multiply-adds in registers, and reads of caches and of memory, on a
-//! number of threads together.
+//! The most that this machine does in a second: multiply-adds in registers, reads of caches and of memory, and rows by
+//! block-quantised weights, on a number of threads together.
 //!
 //! Items take turns in rounds, and the best round of each counts, so that another process that runs for a while spoils
 //! no item.
 
 mod caches;
 mod reads;
+mod rows;
 mod speeds;
 
 use std::time::{Duration, Instant};
 
 pub use caches::Caches;
 use reads::Reads;
+use rows::Rows;
 use serde::{Deserialize, Serialize};
 pub use speeds::Speeds;
 
+use super::blockwise::Ahead;
 use super::peak::{Multiplied, PeakLoop, Peaks};
 use crate::isa::Isa;
 use crate::parallel::Parallel;
 
-/// Time of an item in a round, and rounds: seven items take some 15 ms.
+/// Time of an item in a round, and rounds: nine items take some 18 ms.
 const EACH: Duration = Duration::from_micros(300);
 const ROUNDS: usize = 6;
 
@@ -43,6 +46,11 @@ pub struct Figures {
     pub l3: u32,
     /// Bytes read from memory.
     pub memory: u32,
+    /// Bytes of block-quantised weights that lie in memory and are multiplied with one row, prefetched near ahead
+    /// ([`Ahead`]). 0 where code does not prefetch.
+    pub rows_near: u32,
+    /// As [`Figures::rows_near`], prefetched far ahead.
+    pub rows_far: u32,
 }
 
 impl Figures {
@@ -67,6 +75,7 @@ impl Figures {
         let (f32, bytes) = (peak(Multiplied::F32)?, peak(Multiplied::of_bytes(isa))?);
         let bf16_pairs = peak(Multiplied::Bf16Pairs);
         let reads = Reads::new(isa, parallel, caches, most);
+        let rows = Rows::new(isa, parallel, most);
         let mut best = Figures::default();
         for round in 0..ROUNDS {
             if round > 0 && start.elapsed() > LATEST {
@@ -91,6 +100,10 @@ impl Figures {
                 note(|best| &mut best.l3, &|| reads.of_l3(EACH))?;
                 note(|best| &mut best.memory, &|| reads.of_memory(EACH))?;
             }
+            if let Some(rows) = &rows {
+                note(|best| &mut best.rows_near, &|| rows.rate(Ahead::Near, EACH))?;
+                note(|best| &mut best.rows_far, &|| rows.rate(Ahead::Far, EACH))?;
+            }
         }
         Some(best)
     }
@@ -107,6 +120,8 @@ impl Figures {
             l2: self.l2.max(other.l2),
             l3: self.l3.max(other.l3),
             memory: self.memory.max(other.memory),
+            rows_near: self.rows_near.max(other.rows_near),
+            rows_far: self.rows_far.max(other.rows_far),
         }
     }
 
@@ -142,6 +157,7 @@ mod tests {
                 let figures = Figures::measure(isa, parallel, &caches, usize::MAX).unwrap();
                 assert!(figures.is_sound(), "{figures:?}");
                 assert!([figures.l1, figures.l2, figures.l3, figures.memory].iter().all(|&rate| rate > 0));
+                assert_eq!([figures.rows_near, figures.rows_far].map(|rate| rate > 0), [isa == Isa::Avx512; 2]);
                 let pairs = isa == Isa::Avx512 && Extension::Bf16.present();
                 assert!(figures.bf16_pairs > 0 || !pairs, "{figures:?}");
                 assert_eq!(figures.peaks().f32, figures.f32);
@@ -163,9 +179,11 @@ mod tests {
 
     #[test]
     fn all_threads_do_no_less_than_one() {
-        let one = Figures { f32: 5, bf16_pairs: 0, bytes: 9, l1: 1, l2: 7, l3: 3, memory: 4 };
-        let all = Figures { f32: 8, bf16_pairs: 1, bytes: 2, l1: 2, l2: 6, l3: 3, memory: 5 };
-        assert_eq!(all.at_least(&one), Figures { bytes: 9, l2: 7, ..all });
+        let one =
+            Figures { f32: 5, bf16_pairs: 0, bytes: 9, l1: 1, l2: 7, l3: 3, memory: 4, rows_near: 6, rows_far: 1 };
+        let all =
+            Figures { f32: 8, bf16_pairs: 1, bytes: 2, l1: 2, l2: 6, l3: 3, memory: 5, rows_near: 2, rows_far: 3 };
+        assert_eq!(all.at_least(&one), Figures { bytes: 9, l2: 7, rows_near: 6, ..all });
     }
 
     #[test]

@@ -1,4 +1,4 @@
-; BlockDot(BlockDotCode { isa: Avx2, products: Fours, rows: 3, vectors: 1, streams: 1, codes: Int4, zeros: Bytes })
+; BlockDot(BlockDotCode { isa: Avx2, products: Fours, rows: 3, vectors: 1, streams: 1, codes: Int4, zeros: Bytes, ahead: Far })
 ; part 0, 832 bytes
 0000 push rbx
 0001 push rbp

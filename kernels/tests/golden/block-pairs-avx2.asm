@@ -1,4 +1,4 @@
-; BlockDot(BlockDotCode { isa: Avx2, products: Pairs, rows: 2, vectors: 1, streams: 1, codes: Int4, zeros: Bytes })
+; BlockDot(BlockDotCode { isa: Avx2, products: Pairs, rows: 2, vectors: 1, streams: 1, codes: Int4, zeros: Bytes, ahead: Far })
 ; part 0, 1568 bytes
 0000 push rbx
 0001 push rbp

@@ -1,8 +1,8 @@
 //! Products by block-quantised weights.
 
 use kiln_kernels::cpu::blockwise::{
-    BlockFormat, BlockProduct, BlockProductBlocks, BlockProductShape, BlockSource, CodeBytes, Codes, LeftElements,
-    Offsets, Products, ZeroPoints,
+    Ahead, BlockFormat, BlockProduct, BlockProductBlocks, BlockProductShape, BlockSource, CodeBytes, Codes,
+    LeftElements, Offsets, Products, ZeroPoints,
 };
 use kiln_kernels::{EmitEach, Extensions, Isa, reference};
 
@@ -51,7 +51,7 @@ pub(crate) fn blockwise(draw: &mut Draw<'_>, isa: Isa) {
     };
     let k_blocks = if draw.flag() { 1 } else { picked.k_blocks };
     let cut = BlockProductBlocks { k_blocks, dots: picked.dots.map(|_| products), ..picked };
-    let product = BlockProduct::new(isa, shape, cut, &EmitEach).unwrap();
+    let product = BlockProduct::new(isa, shape, cut, Ahead::default(), &EmitEach).unwrap();
     let (left, bias) = (Guarded::of(&left, at_end), Guarded::of(&bias, at_end));
     let (mut scratch, mut c) = (Guarded::blank(product.scratch_len(), at_end), Guarded::blank(m * n, at_end));
     product.run(&left, &weights, shape.bias.then_some(&*bias), &mut c, &mut scratch, &InTurn(threads)).unwrap();

@@ -2,6 +2,7 @@
 //! is how the work is cut. The multiplying is done by [`kiln_kernels::cpu::blockwise`].
 
 use kiln_kernels::cpu::blockwise::{BlockProduct, BlockProductBlocks, BlockProductShape};
+use kiln_kernels::cpu::machine::Speeds;
 use kiln_kernels::{CodeSource, Result as KernelResult};
 
 use super::key::{ExecutorKey, Problem};
@@ -32,7 +33,7 @@ impl Problem for BlockProductShape {
         target: &Target,
         source: &dyn CodeSource,
     ) -> KernelResult<BlockProduct> {
-        BlockProduct::new(target.isa, *self, *blocks, source)
+        BlockProduct::new(target.isa, *self, *blocks, Speeds::of_process(target.isa).ahead, source)
     }
 
     fn table_bytes(&self) -> Option<u64> {

@@ -27,7 +27,7 @@ pub struct MachineKey {
 }
 
 impl Recorded for MachineKey {
-    const REVISION: u32 = 1;
+    const REVISION: u32 = 2;
     type Choice = Figures;
 }
 

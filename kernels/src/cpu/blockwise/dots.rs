@@ -18,7 +18,7 @@ use super::FAMILY;
 use super::bytes::ByteRows;
 use super::layout::BlockPanels;
 use super::products::Products;
-use super::streams::{AHEAD, AHEAD_OF_ONE, Streams, WORDS};
+use super::streams::{Ahead, Streams, WORDS};
 use crate::cpu::{CodeKey, CodeSource, Emitted};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
@@ -49,6 +49,8 @@ pub struct BlockDotCode {
     pub codes: Codes,
     /// Where zero points come from.
     pub zeros: ZeroPoints,
+    /// How far ahead it prefetches.
+    pub ahead: Ahead,
 }
 
 /// The arguments of one call.
@@ -128,17 +130,19 @@ impl Dots {
     pub(super) fn rows_of(isa: Isa, products: Products, panels: &BlockPanels, m: usize) -> usize {
         let most = (1..=MOST_ROWS).rev().find(|&rows| {
             let rows = ByteRows { panels: *panels, rows, products };
-            BlockDotCode::new(isa, &rows, 1).is_some_and(|key| key.registers() <= usize::from(isa.registers()))
+            BlockDotCode::new(isa, &rows, 1, Ahead::default())
+                .is_some_and(|key| key.registers() <= usize::from(isa.registers()))
         });
         let most = most.unwrap_or(1);
         m.div_ceil(m.div_ceil(most).max(1)).max(1)
     }
 
-    /// The kernels of `rows` rows by panels of a matrix, which read at most `most` panels side by side.
-    pub(super) fn new(isa: Isa, rows: ByteRows, most: usize, source: &dyn CodeSource) -> Result<Dots> {
+    /// The kernels of `rows` rows by panels of a matrix, which read at most `most` panels side by side. `ahead` is the
+    /// best distance for a single row.
+    pub(super) fn new(isa: Isa, rows: ByteRows, most: usize, ahead: Ahead, source: &dyn CodeSource) -> Result<Dots> {
         let key = |streams| {
             let refused = || KernelError::Unsupported { family: FAMILY, reason: format!("{rows:?}") };
-            BlockDotCode::new(isa, &rows, streams).ok_or_else(refused)
+            BlockDotCode::new(isa, &rows, streams, ahead).ok_or_else(refused)
         };
         let fits = |streams| key(streams).is_ok_and(|key| key.registers() <= usize::from(isa.registers()));
         let streams = Streams::most(&rows.panels, most, fits);
@@ -190,11 +194,12 @@ const COUNT: Gpr = Gpr::R11;
 const OTHER: Gpr = Gpr::RBX;
 
 impl BlockDotCode {
-    fn new(isa: Isa, rows: &ByteRows, streams: usize) -> Option<BlockDotCode> {
+    fn new(isa: Isa, rows: &ByteRows, streams: usize, ahead: Ahead) -> Option<BlockDotCode> {
         let BlockFormat { codes, zeros, .. } = rows.panels.format;
         let vectors = u8::try_from(rows.panels.width / isa.lanes()).ok()?;
         let (count, streams) = (u8::try_from(rows.rows).ok()?, u8::try_from(streams).ok()?);
-        Some(BlockDotCode { isa, products: rows.products, rows: count, vectors, streams, codes, zeros })
+        let ahead = ahead.of_rows(rows.rows);
+        Some(BlockDotCode { isa, products: rows.products, rows: count, vectors, streams, codes, zeros, ahead })
     }
 
     fn panels(&self) -> Streams {
@@ -472,14 +477,7 @@ impl BlockDotCode {
     fn load_words(&self, asm: &mut Asm, vector: u8, ahead: u8, to: Vreg) {
         let at = self.panels().words(asm, vector, ahead);
         asm.vxor(to, self.flip(), at);
-        if self.isa == Isa::Avx512 {
-            asm.prefetch(at.plus(self.ahead()));
-        }
-    }
-
-    /// Bytes from the words that are read to those that are prefetched.
-    fn ahead(&self) -> i32 {
-        if self.rows == 1 { AHEAD_OF_ONE } else { AHEAD }
+        self.ahead.prefetch(asm, at);
     }
 
     /// The address of a row's bytes for a part of a word, `ahead` words from the current one.

@@ -17,7 +17,7 @@ use super::expand::Expand;
 use super::layout::BlockPanels;
 use super::products::{MatrixRows, Products};
 use super::row::{Row, RowOperands};
-use super::streams::STREAMS;
+use super::streams::{Ahead, STREAMS};
 use crate::cpu::CodeSource;
 use crate::cpu::gemm::micro_kernel::MicroKernel;
 use crate::cpu::gemm::rows::part;
@@ -196,7 +196,8 @@ struct Buffers<'a> {
 }
 
 impl BlockProduct {
-    /// Makes a product ready: gets its kernels from `source`.
+    /// Makes a product ready: gets its kernels from `source`. `ahead` is the best distance for a single row, and
+    /// changes no result.
     ///
     /// # Errors
     ///
@@ -205,6 +206,7 @@ impl BlockProduct {
         isa: Isa,
         shape: BlockProductShape,
         blocks: BlockProductBlocks,
+        ahead: Ahead,
         source: &dyn CodeSource,
     ) -> Result<BlockProduct> {
         let refuse = |reason: String| Err(KernelError::Unsupported { family: FAMILY, reason });
@@ -221,13 +223,13 @@ impl BlockProduct {
             Kernels::Tiled(Amx::new(isa, shape.m(), panels, blocks.k_blocks(), blocks.tasks(), source)?)
         } else if let Some(products) = blocks.dots {
             let rows = Dots::rows_of(isa, products, &panels, shape.m());
-            let dots = |rows, streams| Dots::new(isa, ByteRows { panels, rows, products }, streams, source);
+            let dots = |rows, streams| Dots::new(isa, ByteRows { panels, rows, products }, streams, ahead, source);
             let groups = dots(rows, STREAMS)?;
             let rest = shape.m() % rows;
             let rest = (rest > 0).then(|| dots(rest, groups.streams)).transpose()?;
             Kernels::Bytes { groups, rest }
         } else if shape.reads_codes(isa) && !source.in_order() {
-            Kernels::Rows(Row::new(isa, panels, source)?)
+            Kernels::Rows(Row::new(isa, panels, ahead, source)?)
         } else {
             let vectors = panels.width / isa.lanes();
             let tiles = Tiles::new(shape.m(), most_rows(isa, vectors));

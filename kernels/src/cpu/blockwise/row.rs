@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::FAMILY;
 use super::decoder::Decoder;
 use super::layout::BlockPanels;
-use super::streams::{AHEAD_OF_ONE, STREAMS, Streams, WORDS};
+use super::streams::{Ahead, STREAMS, Streams, WORDS};
 use crate::cpu::{CodeKey, CodeSource, Emitted};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
@@ -30,6 +30,8 @@ pub struct BlockRowCode {
     pub codes: Codes,
     /// Where zero points come from.
     pub zeros: ZeroPoints,
+    /// How far ahead it prefetches.
+    pub ahead: Ahead,
 }
 
 /// The arguments of one call.
@@ -100,11 +102,11 @@ pub(super) struct RowOperands {
 }
 
 impl Row {
-    /// The kernels for panels of a matrix.
-    pub(super) fn new(isa: Isa, panels: BlockPanels, source: &dyn CodeSource) -> Result<Row> {
+    /// The kernels for panels of a matrix, which prefetch as far ahead as is best for a single row.
+    pub(super) fn new(isa: Isa, panels: BlockPanels, ahead: Ahead, source: &dyn CodeSource) -> Result<Row> {
         let BlockFormat { codes, zeros, .. } = panels.format;
         let vectors = (panels.width / isa.lanes()) as u8;
-        let key = |streams: usize| BlockRowCode { isa, vectors, streams: streams as u8, codes, zeros };
+        let key = |streams: usize| BlockRowCode { isa, vectors, streams: streams as u8, codes, zeros, ahead };
         let fits = |streams| key(streams).registers() <= usize::from(isa.registers());
         let streams = Streams::most(&panels, STREAMS, fits);
         let make = |streams| Emitted::new(key(streams), CodeKey::BlockRow, source);
@@ -271,9 +273,7 @@ impl BlockRowCode {
         for vector in 0..self.vectors() {
             let at = self.panels().words(asm, vector, 0);
             asm.vload(self.words(vector), at);
-            if self.isa == Isa::Avx512 {
-                asm.prefetch(at.plus(AHEAD_OF_ONE));
-            }
+            self.ahead.prefetch(asm, at);
         }
         for index in 0..self.codes.per_word() {
             asm.vbroadcast(self.element(), Mem::at(LEFT, 4 * index as i32));

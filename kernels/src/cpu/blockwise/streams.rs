@@ -1,5 +1,8 @@
 //! Panels that are read side by side: how many, and where the values of a vector of columns are.
 
+use kiln_key::Mutate;
+use serde::{Deserialize, Serialize};
+
 use super::layout::BlockPanels;
 use crate::isa::Isa;
 use crate::jit::{Asm, Gpr, Mem, Vreg};
@@ -8,13 +11,44 @@ use crate::problem::blockwise::ZeroPoints;
 /// Most panels that are read side by side.
 pub(super) const STREAMS: usize = 4;
 
-/// Bytes from the words that are read to those that are prefetched.
-pub(super) const AHEAD: i32 = 2048;
+/// How far ahead of the words that it reads a kernel prefetches.
+///
+/// Several rows are best with [`Ahead::Far`]: on a Zen 4 they took an eighth longer with [`Ahead::Near`]. A single row
+/// asks for words faster than memory gives them, and it depends on the processor which is faster: on a Zen 4,
+/// [`Ahead::Far`] took a third longer for a row of bytes and a tenth longer for a row of `f32`; on a Zen 5 it took 7 to
+/// 25 % less. So the best for a single row is measured (`cpu::machine::Figures`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+pub enum Ahead {
+    /// 256 bytes.
+    #[default]
+    Near,
+    /// 2,048 bytes.
+    Far,
+}
 
-/// [`AHEAD`] of a single row. It asks for words faster than memory gives them, and prefetches that are far ahead then
-/// wait behind each other: on a Zen 4, 2048 bytes took a third longer than 256 for rows of bytes and a tenth longer for
-/// rows of `f32`. More rows are slower, and 256 bytes took an eighth longer than 2048.
-pub(super) const AHEAD_OF_ONE: i32 = 256;
+impl Ahead {
+    /// Whether kernels of that level prefetch at all.
+    #[must_use]
+    pub fn matters(isa: Isa) -> bool {
+        isa == Isa::Avx512
+    }
+
+    /// The distance for some rows, where this one is the best for a single row.
+    pub(super) fn of_rows(self, rows: usize) -> Ahead {
+        if rows == 1 { self } else { Ahead::Far }
+    }
+
+    /// Emits the prefetch of what lies this far from `at`.
+    pub(super) fn prefetch(self, asm: &mut Asm, at: Mem) {
+        if Ahead::matters(asm.isa()) {
+            let bytes = match self {
+                Ahead::Near => 256,
+                Ahead::Far => 2048,
+            };
+            asm.prefetch(at.plus(bytes));
+        }
+    }
+}
 
 /// The first panel's current words, and the offsets from them to the second and fourth panel's.
 pub(super) const WORDS: Gpr = Gpr::RDX;

@@ -105,7 +105,13 @@ impl Case {
     }
 
     fn check(&self, isa: Isa, blocks: BlockProductBlocks, source: &BlockSource<'_>) {
-        let product = BlockProduct::new(isa, self.shape, blocks, &EmitEach).unwrap();
+        // Only a single row's code differs.
+        let distances = if self.shape.m == 1 { vec![Ahead::Near, Ahead::Far] } else { vec![Ahead::default()] };
+        distances.into_iter().for_each(|ahead| self.check_with(isa, blocks, ahead, source));
+    }
+
+    fn check_with(&self, isa: Isa, blocks: BlockProductBlocks, ahead: Ahead, source: &BlockSource<'_>) {
+        let product = BlockProduct::new(isa, self.shape, blocks, ahead, &EmitEach).unwrap();
         let mut c = Canaried::new(self.shape.m() * self.shape.n());
         let mut scratch = vec![f32::NAN; product.scratch_len()];
         let packed = self.pack(isa, source);
@@ -178,8 +184,14 @@ fn a_row_has_the_same_numbers_among_many() {
                 case.scales.iter_mut().enumerate().for_each(|(at, scale)| *scale = [0.5, 1.0, 2.0][at % 3]);
                 case.zeros.iter_mut().for_each(|zero| *zero = zero.round());
                 case.left = (0..m as usize * 64).map(|at| ((at % 64) as f32 % 7.0) - 3.0).collect();
-                let product =
-                    BlockProduct::new(isa, shape, BlockProductBlocks::pick(isa, VNNI, &shape, 1), &EmitEach).unwrap();
+                let product = BlockProduct::new(
+                    isa,
+                    shape,
+                    BlockProductBlocks::pick(isa, VNNI, &shape, 1),
+                    Ahead::default(),
+                    &EmitEach,
+                )
+                .unwrap();
                 let (mut c, mut scratch) = (vec![0.0; m as usize * 70], vec![0.0; product.scratch_len()]);
                 let packed = case.pack(isa, &case.source(true, false));
                 product.run(&case.left, &packed, None, &mut c, &mut scratch, &Serial).unwrap();
@@ -227,7 +239,13 @@ fn of_bytes(case: &Case, source: &BlockSource<'_>) -> Vec<f32> {
 fn multiplied(case: &Case, isa: Isa, products: Products, threads: usize, source: &BlockSource<'_>) -> Vec<f32> {
     let shape = case.shape;
     let blocks = BlockProductBlocks::pick(isa, Extensions::default(), &shape, threads);
-    let product = BlockProduct::new(isa, shape, BlockProductBlocks { dots: Some(products), ..blocks }, &EmitEach);
+    let product = BlockProduct::new(
+        isa,
+        shape,
+        BlockProductBlocks { dots: Some(products), ..blocks },
+        Ahead::default(),
+        &EmitEach,
+    );
     let product = product.unwrap();
     let mut c = Canaried::new(shape.m() * shape.n());
     let mut scratch = vec![f32::NAN; product.scratch_len()];
@@ -388,7 +406,7 @@ fn the_fastest_instructions_of_a_processor_multiply_bytes() {
     for (shape, what) in refused {
         assert_eq!(shape.dots(Isa::Avx512, VNNI), None, "{what}");
         assert!(!BlockProductBlocks { k_blocks: 1, ..dots }.fits(&shape, Isa::Avx512), "{what}");
-        assert!(BlockProduct::new(Isa::Avx512, shape, dots, &EmitEach).is_err(), "{what}");
+        assert!(BlockProduct::new(Isa::Avx512, shape, dots, Ahead::default(), &EmitEach).is_err(), "{what}");
     }
 }
 
@@ -406,12 +424,14 @@ fn what_is_no_product_is_refused() {
         BlockProductShape { format: BlockFormat { codes: Codes::Nf4, ..format }, ..shape },
     ] {
         assert!(!wrong.is_valid());
-        assert!(BlockProduct::new(isa, wrong, picked, &EmitEach).is_err());
+        assert!(BlockProduct::new(isa, wrong, picked, Ahead::default(), &EmitEach).is_err());
     }
     for blocks in [BlockProductBlocks { k_blocks: 0, ..picked }, BlockProductBlocks { k_blocks: 3, ..picked }] {
-        assert!(BlockProduct::new(isa, shape, blocks, &EmitEach).is_err());
+        assert!(BlockProduct::new(isa, shape, blocks, Ahead::default(), &EmitEach).is_err());
     }
-    assert!(BlockProduct::new(isa, shape, BlockProductBlocks { tasks: 9, ..picked }, &EmitEach).is_err());
+    assert!(
+        BlockProduct::new(isa, shape, BlockProductBlocks { tasks: 9, ..picked }, Ahead::default(), &EmitEach).is_err()
+    );
     let case = Case::new(shape, 1);
     let source = case.source(true, false);
     let panels = case.panels(isa);
@@ -424,7 +444,7 @@ fn what_is_no_product_is_refused() {
         assert!(panels.pack(&wrong, &mut vec![0; panels.bytes()]).is_err());
     }
     assert!(panels.pack(&source, &mut vec![0; panels.bytes() - 1]).is_err());
-    let product = BlockProduct::new(isa, shape, picked, &EmitEach).unwrap();
+    let product = BlockProduct::new(isa, shape, picked, Ahead::default(), &EmitEach).unwrap();
     let (packed, mut scratch) = (case.pack(isa, &source), vec![0.0; product.scratch_len()]);
     let mut c = [0.0; 80];
     let mut run =

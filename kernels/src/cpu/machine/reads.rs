@@ -180,7 +180,7 @@ impl<'a> Reads<'a> {
 }
 
 /// Flushes these lines from all caches.
-fn flush(part: &[u8]) {
+pub(super) fn flush(part: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     for line in part.chunks(LINE) {
         // SAFETY: the line is in the slice, and a flush does not change it.

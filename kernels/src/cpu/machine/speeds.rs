@@ -6,6 +6,7 @@
 use std::sync::OnceLock;
 
 use super::Figures;
+use crate::cpu::blockwise::Ahead;
 use crate::isa::Isa;
 
 /// Rates and ratios of one thread. The defaults are those of a Zen 4, and of a machine that was not measured.
@@ -22,6 +23,8 @@ pub struct Speeds {
     pub vector_of_pairs: f64,
     /// Bytes that an operator reads and writes in a microsecond where its operands are beyond a core's own caches.
     pub moved: u64,
+    /// How far ahead a row by block-quantised weights prefetches.
+    pub ahead: Ahead,
 }
 
 impl Default for Speeds {
@@ -32,6 +35,7 @@ impl Default for Speeds {
             weight_from_memory: 8.0,
             vector_of_pairs: 1.0,
             moved: 10_240,
+            ahead: Ahead::Near,
         }
     }
 }
@@ -45,6 +49,10 @@ const WEIGHTS_OVER_LOADS: f64 = 1.42;
 
 /// Bytes that the loop loads from memory while an operator moves one byte: 41 GB/s against ten on a Zen 4.
 const LOADED_OVER_MOVED: f64 = 4.0;
+
+/// How much faster rows have to be with the other distance than with the default, so that the noise of a measurement
+/// does not decide.
+const CLEARLY: f64 = 1.03;
 
 impl Speeds {
     /// Speeds from the figures of one thread. A figure that was not measured, or not on a real processor, gives a speed
@@ -66,6 +74,10 @@ impl Speeds {
             weight_from_memory: near(weight, usual.weight_from_memory, has_f32 && has_memory),
             vector_of_pairs: near(2.0 * f32 / pairs, usual.vector_of_pairs, has_f32 && has_pairs),
             moved: near(memory / LOADED_OVER_MOVED, usual.moved as f64, has_memory) as u64,
+            ahead: match figures.rows_near > 0 && f64::from(figures.rows_far) > CLEARLY * f64::from(figures.rows_near) {
+                true => Ahead::Far,
+                false => Ahead::Near,
+            },
         }
     }
 
@@ -101,6 +113,8 @@ mod tests {
         l2: 110_500,
         l3: 94_600,
         memory: 41_800,
+        rows_near: 0,
+        rows_far: 0,
     };
 
     #[test]
@@ -119,6 +133,15 @@ mod tests {
         assert_eq!(Speeds::of(&Figures::default()), Speeds::default());
         let multiplied = Speeds::of(&Figures { memory: 0, bf16_pairs: 0, ..ZEN_4 });
         assert_eq!(multiplied, Speeds { worth_a_thread: 58_800, ..Speeds::default() });
+    }
+
+    #[test]
+    fn rows_prefetch_far_where_that_was_clearly_faster() {
+        let ahead = |rows_near, rows_far| Speeds::of(&Figures { rows_near, rows_far, ..ZEN_4 }).ahead;
+        assert_eq!(ahead(40_000, 30_000), Ahead::Near);
+        assert_eq!(ahead(40_000, 40_800), Ahead::Near, "within the noise");
+        assert_eq!(ahead(40_000, 44_000), Ahead::Far);
+        assert_eq!(ahead(0, 44_000), Ahead::Near, "not measured");
     }
 
     #[test]
