@@ -394,6 +394,8 @@ impl Session {
         session.warmed = session.rehearse(begun);
         // The gauge starts when loading has ended.
         session.gauge = Gauge::start(&session.build, session.tuner.as_ref());
+        // What loading has left in the heap is to come back, and the first request need not start the thread for it.
+        session.kept.watch();
         session
     }
 

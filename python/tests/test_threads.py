@@ -78,34 +78,20 @@ def test_requests_of_many_threads_are_right() -> None:
 
 def test_two_hundred_sessions_share_one_pool() -> None:
     program = """
-import os, time, numpy as np, kiln
-from conftest import unary
+import numpy as np, kiln
+from conftest import threads_beside_janitor, unary
 model, x = unary("Relu"), -np.ones((1000, 3), np.float32)
-def name(task):
-    try:
-        return open(f"/proc/self/task/{task}/comm").read().strip()
-    except OSError:
-        return "kiln-janitor"
-# The process has one thread that gives memory back after a rest, whatever sessions there are.
-def threads(): return sum(name(task) != "kiln-janitor" for task in os.listdir("/proc/self/task"))
-# That thread gets its name when it first runs, so it is counted until then.
-def there_are(count):
-    deadline = time.monotonic() + 10
-    while threads() != count:
-        assert time.monotonic() < deadline, (count, threads())
-        time.sleep(0.001)
 first = kiln.Session(model, threads=4, cache_mode="memory")
-before = threads()
+before = threads_beside_janitor()
 sessions = [kiln.Session(model, threads=4, cache_mode="memory") for _ in range(199)]
 for session in sessions:
     [y] = session.run(None, {"x": x})
     assert (y == 0).all()
-there_are(before)
+assert threads_beside_janitor() == before
 pool = kiln.Pool(3)
-assert pool.threads == 3
-there_are(before + 2)
+assert pool.threads == 3 and threads_beside_janitor() == before + 2
 own = [kiln.Session(model, pool=pool, cache_mode="memory") for _ in range(5)]
-there_are(before + 2)
+assert threads_beside_janitor() == before + 2
 """
     python(program)
 
@@ -181,10 +167,10 @@ def test_openmps_variable_stands_behind_kilns(
 ) -> None:
     program = """
 import os, numpy as np, kiln
-from conftest import unary
+from conftest import threads_beside_janitor, unary
 before = len(os.listdir("/proc/self/task"))
 session = kiln.Session(unary("Relu"), cache_mode="memory")
-print(len(os.listdir("/proc/self/task")) - before + 1)
+print(threads_beside_janitor() - before + 1)
 """
     monkeypatch.setenv("KILN_NUM_THREADS", kilns)
     monkeypatch.setenv("OMP_NUM_THREADS", openmps)

@@ -7,10 +7,10 @@
 //!
 //! # Idea
 //!
-//! A request that leaves more memory than requests use has its session [watched](watch). A thread sleeps until the
-//! first watched session will have rested, has it [shed](Rests::shed) memory, and stops watching it. The thread is
-//! started when there is a session to watch and ends when there is none: sessions with steady requests have no thread
-//! and no timer. While their session is watched, requests write the time of their end, and wake no thread.
+//! A session is [watched](watch) from its load on, and again after a request that leaves more memory than requests use.
+//! A thread sleeps until the first watched session will have rested, has it [shed](Rests::shed) memory, and stops
+//! watching it. The thread is started when there is a session to watch and ends when there is none. While their session
+//! is watched, requests write the time of their end, and wake no thread.
 //!
 //! # Forked children
 //!

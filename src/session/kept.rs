@@ -3,8 +3,9 @@
 //! Memory is kept because fresh pages cost more than most operators take to fill them, and plans because shapes return.
 //! After a peak most of it is not needed. So each request adds the memory that it used to an exponential mean over
 //! requests, and checks whether more than that is kept. If so, the [janitor] watches the session until it has rested,
-//! and then has it [shed](Rests::shed) memory beyond the mean. Sessions with steady requests are never watched. A
-//! request that comes meanwhile ends the shedding, and takes fresh memory where it needs more.
+//! and then has it [shed](Rests::shed) memory beyond the mean. A session is watched from its load on, and no longer
+//! once it has rested, until a request leaves more again. A request that comes meanwhile ends the shedding, and takes
+//! fresh memory where it needs more.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
@@ -141,7 +142,7 @@ impl Kept {
 
     /// Has the janitor look at the session from now on.
     #[cold]
-    fn watch(self: &Arc<Kept>) {
+    pub(super) fn watch(self: &Arc<Kept>) {
         if self.after.is_some() && self.origin.is_here() && !self.is_watched.swap(true, Ordering::Relaxed) {
             lock(&self.idle).note_end(Instant::now());
             let this = Arc::downgrade(self);
