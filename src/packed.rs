@@ -26,7 +26,7 @@ pub use write::Writer;
 pub const MAGIC: [u8; 8] = *b"KILNPACK";
 
 /// The number of this form of the file.
-pub const SCHEMA: u32 = 5;
+pub const SCHEMA: u32 = 6;
 
 /// The oldest form that is read.
 pub const OLDEST_SCHEMA: u32 = 3;

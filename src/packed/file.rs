@@ -11,7 +11,7 @@ use kiln_kernels::extent::{FileId, Foreign, Mapped};
 use kiln_kernels::parallel::for_each_chunk;
 use kiln_run::record::{CodecError, decode_long, encode_long};
 
-use super::index::{DataRow, Index, Sources, SpanRow};
+use super::index::{DataRow, Index, Sources, SpanRow, StateRow};
 use super::parts::Parts;
 use super::write::SIGNED;
 use super::{ALIGNMENT, HEADER, MAGIC, MadeFor, OLDEST_SCHEMA, PackedError, SCHEMA};
@@ -286,12 +286,14 @@ impl PackedFile {
     }
 }
 
-/// The index of a file of that schema. An index of schema 3 ends before the sources, and one of schema 4 before the
-/// packed weights that are parts.
+/// The index of a file of that schema. An index of schema 3 ends before the sources, one of schema 4 before the packed
+/// weights that are parts, and one of schema 5 before the states of a decoder.
 fn read_index(bytes: &[u8], schema: u32) -> Result<Index, CodecError> {
+    let states: Vec<StateRow> = Vec::new();
     let unsaid = match schema {
-        3 => encode_long(&Sources::default())?,
-        4 => encode_long(&Sources::default().panels)?,
+        3 => encode_long(&(Sources::default(), states))?,
+        4 => encode_long(&(Sources::default().panels, states))?,
+        5 => encode_long(&states)?,
         _ => return decode_long(bytes),
     };
     decode_long(&[bytes, &unsaid].concat())

@@ -29,6 +29,8 @@ pub struct Index {
     pub spans: Vec<SpanRow>,
     /// The files that the model was in; empty for schema 3.
     pub sources: Sources,
+    /// The states of a decoder, whose outputs follow those of its cache; empty before schema 6.
+    pub states: Vec<StateRow>,
 }
 
 /// The files that a model was in.
@@ -268,6 +270,17 @@ pub struct CacheRow {
     pub heads: u64,
     /// Elements of a head.
     pub size: u64,
+    /// Element type.
+    pub dtype: DType,
+}
+
+/// A state that a decoder's model hands from step to step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateRow {
+    /// The input.
+    pub past: String,
+    /// Its sizes, without that of the batch.
+    pub sizes: Vec<u64>,
     /// Element type.
     pub dtype: DType,
 }

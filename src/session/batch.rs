@@ -221,7 +221,10 @@ impl<D: Borrow<Decoder>> Batch<D> {
             let read =
                 |other: usize| self.running[other].as_ref().map(|text| &text.tokens[..self.cache.lengths()[other]]);
             let common = |tokens: &[i64]| tokens.iter().zip(own).take_while(|(one, other)| one == other).count();
-            let shared = (0..self.running.len()).filter_map(|other| Some((common(read(other)?), other))).max();
+            let ends =
+                |&(positions, other): &(usize, usize)| self.cache.can_end_at(self.cache.lengths()[other], positions);
+            let all = (0..self.running.len()).filter_map(|other| Some((common(read(other)?), other)));
+            let shared = all.filter(ends).max();
             match shared {
                 Some((positions, other)) if positions >= SHARED => self.cache.fork(other, sequence, positions)?,
                 _ => self.cache.rewind(sequence, 0)?,

@@ -3,14 +3,17 @@
 //! A [`Decoder`] loads a model as onnxruntime-genai's builder writes it. A [`DecoderCache`] holds the keys and values
 //! of some sequences, each of its own length. [`Decoder::step`] appends tokens: the step writes its own rows of the
 //! cache, which is lent to the request and comes back when it ends or fails. All steps of one number of tokens have the
-//! same shapes, whatever the lengths: after the first one nothing is planned, chosen or emitted.
+//! same shapes, whatever the lengths: after the first one nothing is planned, chosen or emitted. Layers of other kinds
+//! hand [states](states) of a fixed size from step to step.
 
 mod bias;
 pub mod choose;
+mod handed;
 pub(super) mod packed;
 mod pages;
 mod plain;
 pub(super) mod rewrite;
+mod states;
 #[cfg(test)]
 pub(super) mod tests;
 
@@ -29,6 +32,7 @@ use self::bias::{Bias, Found};
 use self::choose::ChoiceError;
 use self::pages::{Copied, Pages};
 use self::rewrite::{LAST, PAGES, Pair, ROWS, Roles};
+use self::states::States;
 use super::pack::Packer;
 use super::{LoadClock, RunOptions, Session, SessionError, SessionOptions, attempt};
 
@@ -81,7 +85,7 @@ impl Rewritten {
     ) -> Result<Rewritten, DecoderError> {
         let lowered = plain::lower(&mut graph, beside, options, begun.stop.as_ref())?;
         let names: Vec<String> = lowered.biases.iter().map(|found| found.name.clone()).collect();
-        let roles = rewrite::rewrite(&mut graph, beside, &names)?;
+        let roles = rewrite::rewrite(&mut graph, beside, &names, &lowered.states)?;
         let roles = Roles { counts_one: lowered.counts_one, ..roles };
         Ok(Rewritten { graph, roles, biases: lowered.biases })
     }
@@ -105,12 +109,20 @@ enum Logits {
     Each,
 }
 
+/// What a step gives: the logits of the wanted rows, and the next states of its entries' sequences.
+struct Served {
+    logits: Tensor,
+    states: Vec<Tensor>,
+}
+
 /// The keys and values of some sequences. They are in pages of up to [`PAGE`] positions: sequences take pages as they
-/// grow, and those that begin alike share them ([`DecoderCache::fork`]).
+/// grow, and those that begin alike share them ([`DecoderCache::fork`]). Models may have states besides, one for each
+/// sequence.
 pub struct DecoderCache {
     /// For each part of the cache, [pages, heads, positions of a page, size].
     parts: Vec<Arc<Destination>>,
     pages: Pages,
+    states: States,
     /// For each bias, its row for the last position of the room.
     rows: Vec<Tensor>,
     /// Tensors that the model gets in every step, in the order of their names.
@@ -127,7 +139,8 @@ impl Decoder {
     /// # Errors
     ///
     /// As [`Session::load`], and [`DecoderError::Model`], with the node and the reason, for a model whose cache is
-    /// neither read and written by GroupQueryAttention of com.microsoft nor proved to allow that.
+    /// neither read and written by GroupQueryAttention of com.microsoft nor proved to allow that, and which has no
+    /// states.
     pub fn load(path: &Path, options: &SessionOptions) -> Result<Decoder, DecoderError> {
         let begun = LoadClock::now(options);
         let name = path.display().to_string();
@@ -240,12 +253,27 @@ impl Decoder {
         pages.grow(count);
         let room = of_sequence * page;
         let rows = self.rows(room, &RunOptions::default())?;
-        Ok(DecoderCache { parts, pages, rows, beside, lengths: vec![0; sequences], room, most })
+        let states = States::new(&self.roles.states, sequences)?;
+        Ok(DecoderCache { parts, pages, states, rows, beside, lengths: vec![0; sequences], room, most })
     }
 
     /// The inputs that are the same in all steps of a text.
     pub(super) fn beside(&self) -> &[String] {
         &self.roles.beside
+    }
+
+    /// Whether a cache can forget some of a sequence's positions.
+    ///
+    /// # Errors
+    ///
+    /// [`DecoderError::Model`] where it cannot.
+    pub(super) fn check_rewinds(&self) -> Result<(), DecoderError> {
+        match self.roles.states.first() {
+            Some(state) => {
+                Err(DecoderError::Model(format!("its state '{}' cannot go back to fewer tokens", state.past)))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The most tokens of a sequence in a step.
@@ -297,7 +325,8 @@ impl Decoder {
         let entry = |(sequence, &tokens)| Entry { sequence, before: cache.lengths[sequence], tokens };
         let entries: Vec<Entry<'_>> = tokens.iter().enumerate().map(entry).collected();
         let last = (1..=sequences).map(|sequence| sequence * new - 1).collected();
-        let logits = self.serve(cache, &entries, last, options)?;
+        let Served { logits, states } = self.serve(cache, &entries, last, options)?;
+        cache.states.take(&entries.iter().map(|entry| entry.sequence).collected(), states)?;
         cache.lengths.iter_mut().for_each(|length| *length += new);
         Ok(logits)
     }
@@ -339,9 +368,10 @@ impl Decoder {
         let before = *cache.lengths.get(sequence).ok_or_else(|| refused("is none of the cache's"))?;
         let last = tokens.len().checked_sub(1).ok_or_else(|| refused("gets none"))?;
         self.reserve(cache, &[(sequence, before..before.saturating_add(tokens.len()))], options)?;
-        let logits = self.serve(cache, &[Entry { sequence, before, tokens }], vec![last], options)?;
+        let served = self.serve(cache, &[Entry { sequence, before, tokens }], vec![last], options)?;
+        cache.states.take(&[sequence], served.states)?;
         cache.lengths[sequence] += tokens.len();
-        Ok(logits)
+        Ok(served.logits)
     }
 
     /// Appends tokens to one sequence of the cache, and returns the logits after each: [tokens, words]. The rows are
@@ -404,6 +434,9 @@ impl Decoder {
         };
         self.reserve(cache, &tokens.iter().map(own).collected(), options)?;
         let count: usize = tokens.iter().map(|(_, tokens)| tokens.len()).sum();
+        if !self.roles.states.is_empty() && count > tokens.len() {
+            return self.step_in_turn(cache, tokens, wanted, options);
+        }
         let rows = row_class(count);
         let mut entries = memory::with_capacity(rows);
         let mut last = memory::with_capacity(rows);
@@ -421,7 +454,8 @@ impl Decoder {
         let (end, most) = (count - 1, if matches!(wanted, Logits::Each) { rows } else { sequences });
         entries.resize(rows, entries[end]);
         last.resize(rows.min(most), end);
-        let logits = self.serve(cache, &entries, last, options)?;
+        let Served { logits, states } = self.serve(cache, &entries, last, options)?;
+        cache.states.take(&entries.iter().map(|entry| entry.sequence).collected(), states)?;
         for &(sequence, tokens) in tokens {
             cache.lengths[sequence] += tokens.len();
         }
@@ -432,6 +466,32 @@ impl Decoder {
         }
     }
 
+    /// A step of one sequence after the other, for models whose states follow from token to token.
+    fn step_in_turn(
+        &self,
+        cache: &mut DecoderCache,
+        tokens: &[(usize, &[i64])],
+        wanted: Logits,
+        options: &RunOptions,
+    ) -> Result<Tensor, DecoderError> {
+        let mut served = memory::with_capacity(tokens.len());
+        for &(sequence, tokens) in tokens {
+            let rows = match wanted {
+                Logits::Last => vec![tokens.len() - 1],
+                Logits::Each => (0..tokens.len()).collected(),
+            };
+            let entry = Entry { sequence, before: cache.lengths[sequence], tokens };
+            served.push(self.serve(cache, &[entry], rows, options)?);
+        }
+        let mut logits = memory::with_capacity(tokens.len());
+        for (Served { logits: own, states }, &(sequence, tokens)) in served.into_iter().zip(tokens) {
+            cache.states.take(&[sequence], states)?;
+            cache.lengths[sequence] += tokens.len();
+            logits.push(own);
+        }
+        states::joined(&logits)
+    }
+
     /// Runs a step over entries of equal numbers of tokens, and returns the logits of the wanted rows.
     fn serve(
         &self,
@@ -439,16 +499,18 @@ impl Decoder {
         entries: &[Entry<'_>],
         rows: Vec<usize>,
         options: &RunOptions,
-    ) -> Result<Tensor, DecoderError> {
+    ) -> Result<Served, DecoderError> {
         let wanted = rows.len();
         let inputs = self.inputs(cache, entries, rows)?;
         let inputs = self.session.bind_owned(inputs)?;
         let mut outputs = self.session.serve_bound(inputs, options)?;
-        let logits = outputs.swap_remove(0).into_tensor();
-        let logits = logits.map_err(|error| DecoderError::Model(error.to_string()))?;
+        let tensor = |value: Value| value.into_tensor().map_err(|error| DecoderError::Model(error.to_string()));
+        let states = outputs.split_off(1 + self.roles.cache.len());
+        let states = states.into_iter().map(tensor).collect::<Result<_, _>>()?;
+        let logits = tensor(outputs.swap_remove(0))?;
         drop(outputs);
         let words = logits.shape().last().copied().unwrap_or(0);
-        Ok(logits.reshaped([wanted, words])?)
+        Ok(Served { logits: logits.reshaped([wanted, words])?, states })
     }
 
     /// The inputs of a step by name.
@@ -462,15 +524,17 @@ impl Decoder {
         let new = entries.first().map_or(0, |entry| entry.tokens.len());
         let all = entries.iter().flat_map(|entry| entry.tokens.iter().copied()).collected();
         let mut inputs = vec![(roles.tokens.as_str(), Tensor::from_vec([count, new], all)?)];
-        // The operator counts from 0.
-        let last = entries.iter().map(|entry| (entry.before + new - 1) as i32).collected();
-        inputs.push((LAST, Tensor::from_vec([count], last)?));
-        let of_sequence = cache.room / cache.pages.positions();
-        let mut table = memory::zeroed::<i32>(count * of_sequence);
-        for (entry, row) in entries.iter().zip(table.chunks_exact_mut(of_sequence)) {
-            row.iter_mut().zip(cache.pages.of(entry.sequence)).for_each(|(to, &page)| *to = page as i32);
+        if !roles.cache.is_empty() {
+            // The operator counts from 0.
+            let last = entries.iter().map(|entry| (entry.before + new - 1) as i32).collected();
+            inputs.push((LAST, Tensor::from_vec([count], last)?));
+            let of_sequence = cache.room / cache.pages.positions();
+            let mut table = memory::zeroed::<i32>(count * of_sequence);
+            for (entry, row) in entries.iter().zip(table.chunks_exact_mut(of_sequence)) {
+                row.iter_mut().zip(cache.pages.of(entry.sequence)).for_each(|(to, &page)| *to = page as i32);
+            }
+            inputs.push((PAGES, Tensor::from_vec([count, of_sequence], table)?));
         }
-        inputs.push((PAGES, Tensor::from_vec([count, of_sequence], table)?));
         let rows: Vec<i64> = rows.into_iter().map(|row| row as i64).collected();
         inputs.push((ROWS, Tensor::from_vec([rows.len()], rows)?));
         if let Some(name) = &roles.mask {
@@ -491,6 +555,8 @@ impl Decoder {
             let lent = lent.ok_or_else(|| DecoderError::Cache(format!("'{}' is in use by another step", pair.past)))?;
             inputs.push((&pair.past, lent));
         }
+        let states = cache.states.of(&entries.iter().map(|entry| entry.sequence).collected())?;
+        inputs.extend(roles.states.iter().map(|state| state.past.as_str()).zip(states));
         for (bias, row) in self.biases.iter().zip(&cache.rows) {
             let before = entries.iter().map(|entry| entry.before);
             inputs.push((bias.name(), bias::at(row, before, cache.room, &self.session.kept.buffers)?));
@@ -511,7 +577,9 @@ impl Decoder {
         let is_own = |(pair, part): (&Pair, &Arc<Destination>)| {
             *part.spec() == pair.spec(cache.pages.count(), cache.pages.positions())
         };
-        let is_served = self.roles.beside.len() == cache.beside.len() && self.biases.len() == cache.rows.len();
+        let is_served = self.roles.beside.len() == cache.beside.len()
+            && self.biases.len() == cache.rows.len()
+            && cache.states.are_of(&self.roles.states, cache.lengths.len());
         if self.roles.cache.len() != cache.parts.len() || !is_served || !pairs.all(is_own) {
             return Err(DecoderError::Cache("it is another model's".to_owned()));
         }
@@ -578,11 +646,17 @@ impl DecoderCache {
         self.room
     }
 
-    /// Bytes of keys and values, those of free pages among them.
+    /// Bytes of keys and values, those of free pages among them, and of states.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let bytes = |part: &Arc<Destination>| part.spec().elements().unwrap_or(0) * part.spec().dtype.size();
-        self.parts.iter().map(bytes).sum()
+        self.parts.iter().map(bytes).sum::<usize>() + self.states.bytes()
+    }
+
+    /// Whether a sequence of `length` positions can become one of its first `positions`: with states, only where it
+    /// stays as it is or becomes empty.
+    pub(super) fn can_end_at(&self, length: usize, positions: usize) -> bool {
+        self.states.are_none() || positions == 0 || positions == length
     }
 
     /// Makes the sequence `to` begin as `from` does. Both share the pages of these positions, and nothing is copied until
@@ -590,8 +664,8 @@ impl DecoderCache {
     ///
     /// # Errors
     ///
-    /// [`DecoderError::Cache`] for a sequence that does not exist, and where `from` is shorter. Both sequences are then
-    /// unchanged.
+    /// [`DecoderError::Cache`] for a sequence that does not exist, where `from` is shorter, and where the model has
+    /// states and `from` is longer. Both sequences are then unchanged.
     pub fn fork(&mut self, from: usize, to: usize, positions: usize) -> Result<(), DecoderError> {
         for sequence in [from, to] {
             if sequence >= self.lengths.len() {
@@ -602,9 +676,24 @@ impl DecoderCache {
             let length = self.lengths[from];
             return Err(DecoderError::Cache(format!("sequence {from} has {length} positions, not {positions}")));
         }
+        self.check_end(from, positions)?;
         self.pages.share(from, to, positions);
+        match positions {
+            0 => self.states.clear(to),
+            _ => self.states.copy(from, to),
+        }
         self.lengths[to] = positions;
         Ok(())
+    }
+
+    fn check_end(&self, sequence: usize, positions: usize) -> Result<(), DecoderError> {
+        let length = self.lengths[sequence];
+        match self.can_end_at(length, positions) {
+            true => Ok(()),
+            false => Err(DecoderError::Cache(format!(
+                "sequence {sequence} has states of {length} positions, which cannot go back to {positions}"
+            ))),
+        }
     }
 
     /// The parts, lent for writing.
@@ -617,12 +706,17 @@ impl DecoderCache {
     ///
     /// # Errors
     ///
-    /// [`DecoderError::Cache`] for a sequence that does not exist or is shorter.
+    /// [`DecoderError::Cache`] for a sequence that does not exist or is shorter, and for a model with states where
+    /// `length` is neither 0 nor the sequence's length.
     pub fn rewind(&mut self, sequence: usize, length: usize) -> Result<(), DecoderError> {
-        match self.lengths.get_mut(sequence) {
+        match self.lengths.get(sequence) {
             Some(old) if *old >= length => {
-                *old = length;
+                self.check_end(sequence, length)?;
+                self.lengths[sequence] = length;
                 self.pages.keep(sequence, length);
+                if length == 0 {
+                    self.states.clear(sequence);
+                }
             }
             Some(old) => {
                 return Err(DecoderError::Cache(format!("sequence {sequence} has {old} positions, not {length}")));

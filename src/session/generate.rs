@@ -118,7 +118,7 @@ impl<D: Borrow<Decoder>> Generator<D> {
     /// # Errors
     ///
     /// [`DecoderError::Choice`] for invalid settings, [`DecoderError::Tokens`] for an invalid look-up,
-    /// [`DecoderError::Model`] for a look-up with a model whose tokens cannot be separate rows, and as
+    /// [`DecoderError::Model`] for a look-up with a model whose tokens cannot be separate rows or which has states, and as
     /// [`Decoder::cache`].
     pub fn new(decoder: D, options: GenerateOptions) -> Result<Generator<D>, DecoderError> {
         let cache = decoder.borrow().cache(1, ROOM.min(options.context), options.context)?;
@@ -137,6 +137,7 @@ impl<D: Borrow<Decoder>> Generator<D> {
                 return Err(DecoderError::Tokens(refused));
             }
             decoder.borrow().check_rows()?;
+            decoder.borrow().check_rewinds()?;
         }
         Ok(Generator {
             decoder,

@@ -22,7 +22,7 @@ use super::overrides::{Overrides, Read};
 use super::structure::{self, Digest};
 use super::{Description, LoadClock, Made, Port, Session, SessionError, SessionOptions, attempt};
 use crate::packed::folder::Files;
-use crate::packed::index::{BiasRow, Index, Port as PackedPort, Sources, StepsRow};
+use crate::packed::index::{BiasRow, Index, Port as PackedPort, Sources, StateRow, StepsRow};
 use crate::packed::rows::{Constant, graph_of, rows_of};
 use crate::packed::{MadeFor, Noting, PackedError, PackedFile, Ready, References, Verify, Writer};
 
@@ -67,8 +67,10 @@ impl User {
 
 /// Data that is written beside a decoder's graph.
 pub(super) struct Steps {
-    /// Everything but biases.
+    /// Everything but biases and states.
     pub(super) row: StepsRow,
+    /// States that are handed from step to step.
+    pub(super) states: Vec<StateRow>,
     /// The inputs of biases, and the graphs that compute these.
     pub(super) biases: Vec<(String, Graph)>,
 }
@@ -255,15 +257,15 @@ fn made_for(options: &SessionOptions, user: &User) -> MadeFor {
     MadeFor::here(options.isa(), options.precision, options.numerics, &passes, &user.name())
 }
 
-/// The row of a decoder's steps; the elements of biases are added to the data.
-fn steps_row(steps: Steps, writer: &mut Writer) -> Result<StepsRow, SessionError> {
-    let Steps { mut row, biases } = steps;
+/// The rows of a decoder's steps and states; the elements of biases are added to the data.
+fn steps_row(steps: Steps, writer: &mut Writer) -> Result<(StepsRow, Vec<StateRow>), SessionError> {
+    let Steps { mut row, biases, states } = steps;
     for (input, graph) in biases {
         let graphs = rows_of(&graph, &mut [], writer)?;
         graph.backings.iter().try_for_each(onnx::read_whole)?;
         row.biases.push(BiasRow { input, graphs });
     }
-    Ok(row)
+    Ok((row, states))
 }
 
 /// Compares the data of a file with its digests, as often as the options say.
@@ -338,7 +340,7 @@ impl Packing<'_> {
         let made_for = made_for(self.options, self.user).0;
         let Beside { steps, mut sources } = beside;
         sources.panels = panels.parts;
-        let steps = steps.map(|steps| steps_row(steps, &mut writer)).transpose()?;
+        let (steps, states) = steps.map(|steps| steps_row(steps, &mut writer)).transpose()?.unzip();
         let mut index = Index {
             made_for,
             structure: digest.number(),
@@ -350,6 +352,7 @@ impl Packing<'_> {
             steps,
             spans: Vec::new(),
             sources,
+            states: states.unwrap_or_default(),
         };
         loop {
             index.graphs = rows_of(&graph, &mut constants, &mut writer)?;

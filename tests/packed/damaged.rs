@@ -69,24 +69,28 @@ fn a_file_that_ends_early_is_refused_wherever_it_ends() {
 }
 
 #[test]
-fn files_of_schemas_3_and_4_which_end_sooner_are_read() {
+fn files_of_schemas_3_to_5_which_end_sooner_are_read() {
     let model = models::products();
     let (_folder, path) = packed(&model.graph, &options());
     let mut bytes = std::fs::read(&path).unwrap();
     let (whole, start) = index(&bytes);
     let plain = Session::from_graph(model.graph, &options()).unwrap();
-    let unsaid = [encode_long(&whole.sources).unwrap(), encode_long(&whole.sources.panels).unwrap()];
-    for (schema, unsaid) in [3u32, 4].into_iter().zip(unsaid) {
+    let unsaid = [
+        encode_long(&(&whole.sources, &whole.states)).unwrap(),
+        encode_long(&(&whole.sources.panels, &whole.states)).unwrap(),
+        encode_long(&whole.states).unwrap(),
+    ];
+    for (schema, unsaid) in [3u32, 4, 5].into_iter().zip(unsaid) {
         bytes[8..12].copy_from_slice(&schema.to_le_bytes());
         std::fs::write(&path, signed(&bytes, &bytes[start..bytes.len() - unsaid.len()])).unwrap();
         let read = Session::load(&path, &strict()).unwrap_or_else(|error| panic!("schema {schema}: {error}"));
         expect_same(&plain, &read, &model.requests, &format!("schema {schema}"));
-        // Only schema 5 has the whole index.
+        // Only schema 6 has the whole index.
         let file = signed(&bytes, &bytes[start..]);
         assert!(matches!(refusal(&path, &file), SessionError::Packed(PackedError::Damaged { .. })));
     }
     // Other schemas belong to other builds.
-    for schema in [0u32, 2, 6, u32::MAX] {
+    for schema in [0u32, 2, 7, u32::MAX] {
         bytes[8..12].copy_from_slice(&schema.to_le_bytes());
         let error = refusal(&path, &signed(&bytes, &bytes[start..]));
         assert!(matches!(&error, SessionError::Packed(PackedError::Other { fact, .. }) if fact == "schema"), "{error}");

@@ -10,8 +10,9 @@ use kiln_tensor::DType;
 
 use super::bias::{Bias, Found};
 use super::rewrite::{LAST, PAGES, Pair, ROWS, Roles};
+use super::states::State;
 use super::{Decoder, DecoderError, Rewritten};
-use crate::packed::index::{CacheRow, StepsRow};
+use crate::packed::index::{CacheRow, StateRow, StepsRow};
 use crate::packed::rows::whole_graph;
 use crate::packed::{self, PackedError};
 use crate::session::pack::{self, Packer, Steps, User, Waiting};
@@ -19,6 +20,9 @@ use crate::session::{LoadClock, PackReport, Port, Session, SessionError, Session
 
 /// Heads, and elements of one, that a part of a cache may have.
 const MOST: u64 = 1 << 20;
+
+/// Elements that a state may have for a sequence.
+const MOST_OF_STATE: u64 = 1 << 30;
 
 impl Decoder {
     /// Writes the model at `path`, with its graph rewritten for steps and its weights packed, to the file `to`, which
@@ -62,7 +66,8 @@ impl Decoder {
                 biases.push(found.parts());
                 Bias::new(found, options, begun)?;
             }
-            let known = pack::Beside { steps: Some(Steps { row: row(&roles), biases }), ..Default::default() };
+            let states = roles.states.iter().map(state_row).collect();
+            let known = pack::Beside { steps: Some(Steps { row: row(&roles), biases, states }), ..Default::default() };
             Ok(pack::write(graph, &user(beside, options), known, to, options, begun)?)
         };
         attempt(name, begun, || Ok(written()))?
@@ -121,7 +126,8 @@ impl Decoder {
         else {
             return Err(damaged("it says nothing of steps".to_owned()).into());
         };
-        let roles = roles(row, session.inputs(), session.outputs()).map_err(damaged)?;
+        let states = &file.index().states;
+        let roles = roles(row, states, session.inputs(), session.outputs()).map_err(damaged)?;
         let mut biases = Vec::with_capacity(row.biases.len());
         for bias in &row.biases {
             let one = || damaged(format!("what computes '{}' does not compute it alone", bias.input));
@@ -162,11 +168,16 @@ pub(in crate::session) fn of_session(error: DecoderError) -> SessionError {
 
 /// The row of roles; biases are added with their elements.
 fn row(roles: &Roles) -> StepsRow {
-    let Roles { tokens, mask, positions, cache, logits, counts_one, takes_one, beside } = roles.clone();
+    let Roles { tokens, mask, positions, cache, logits, counts_one, takes_one, beside, states: _ } = roles.clone();
     let part =
         |pair: Pair| CacheRow { past: pair.past, heads: pair.heads as u64, size: pair.size as u64, dtype: pair.dtype };
     let cache = cache.into_iter().map(part).collect();
     StepsRow { tokens, mask, positions, cache, logits, counts_one, takes_one, beside, biases: Vec::new() }
+}
+
+fn state_row(state: &State) -> StateRow {
+    let sizes = state.sizes.iter().map(|&size| size as u64).collect();
+    StateRow { past: state.past.clone(), sizes, dtype: state.dtype }
 }
 
 /// The roles of a session's inputs and outputs; each has exactly one.
@@ -174,7 +185,7 @@ fn row(roles: &Roles) -> StepsRow {
 /// # Errors
 ///
 /// What in the row is not true of the session.
-fn roles(row: &StepsRow, inputs: &[Port], outputs: &[Port]) -> Result<Roles, String> {
+fn roles(row: &StepsRow, states: &[StateRow], inputs: &[Port], outputs: &[Port]) -> Result<Roles, String> {
     let mut open: Vec<&Port> = inputs.iter().filter(|port| !port.has_default).collect();
     let mut take = |name: &str| {
         let place = open.iter().position(|port| port.name == name);
@@ -189,9 +200,11 @@ fn roles(row: &StepsRow, inputs: &[Port], outputs: &[Port]) -> Result<Roles, Str
         }
         port => Err(format!("steps give '{name}' as {dtype} of {rank} dimensions, and it is {port:?}")),
     };
-    for (name, dtype, rank) in [(LAST, DType::I32, 1), (PAGES, DType::I32, 2), (ROWS, DType::I64, 1)] {
+    let of_cache = [(LAST, DType::I32, 1), (PAGES, DType::I32, 2)];
+    for (name, dtype, rank) in of_cache.into_iter().take(if row.cache.is_empty() { 0 } else { 2 }) {
         given(name, dtype, rank)?;
     }
+    given(ROWS, DType::I64, 1)?;
     let tokens = given(&row.tokens, DType::I64, 2)?;
     let takes_one = matches!(tokens.dims.as_deref(), Some([_, Dim::Fixed(1)]));
     if takes_one != row.takes_one {
@@ -215,6 +228,18 @@ fn roles(row: &StepsRow, inputs: &[Port], outputs: &[Port]) -> Result<Roles, Str
         // Both are small numbers.
         cache.push(Pair { past: past.clone(), heads: *heads as usize, size: *size as usize, dtype: *dtype });
     }
+    let mut own = Vec::with_capacity(states.len());
+    for StateRow { past, sizes, dtype } in states {
+        let port = given(past, *dtype, 1 + sizes.len())?;
+        let mut declared = sizes.iter().zip(port.dims.iter().flat_map(|dims| &dims[1..]));
+        let is_declared = declared.all(|(size, dim)| !matches!(dim, Dim::Fixed(fixed) if *fixed as u64 != *size));
+        let elements = sizes.iter().try_fold(1u64, |all, &size| all.checked_mul(size));
+        if !is_declared || sizes.is_empty() || elements.is_none_or(|all| all > MOST_OF_STATE) || *dtype == DType::String
+        {
+            return Err(format!("a state '{past}' of {dtype} {sizes:?}, which is {port:?}"));
+        }
+        own.push(State { past: past.clone(), sizes: sizes.iter().map(|&size| size as usize).collect(), dtype: *dtype });
+    }
     for bias in &row.biases {
         given(&bias.input, DType::F32, 4)?;
     }
@@ -224,9 +249,10 @@ fn roles(row: &StepsRow, inputs: &[Port], outputs: &[Port]) -> Result<Roles, Str
     if let Some(port) = open.first() {
         return Err(format!("steps do not give input '{}'", port.name));
     }
-    if outputs.first().is_none_or(|output| output.name != row.logits) || outputs.len() != cache.len() + 1 {
+    if outputs.first().is_none_or(|output| output.name != row.logits) || outputs.len() != 1 + cache.len() + own.len() {
         let all: Vec<&str> = outputs.iter().map(|port| port.name.as_str()).collect();
-        return Err(format!("outputs {all:?} are not '{}' and {} parts of a cache", row.logits, cache.len()));
+        let (parts, states) = (cache.len(), own.len());
+        return Err(format!("outputs {all:?} are not '{}', {parts} parts of a cache and {states} states", row.logits));
     }
     let StepsRow { tokens, mask, positions, logits, counts_one, beside, .. } = row;
     Ok(Roles {
@@ -234,6 +260,7 @@ fn roles(row: &StepsRow, inputs: &[Port], outputs: &[Port]) -> Result<Roles, Str
         mask: mask.clone(),
         positions: positions.clone(),
         cache,
+        states: own,
         logits: logits.clone(),
         counts_one: *counts_one,
         takes_one,

@@ -29,7 +29,9 @@ use self::attend::{Attend, Kind, Mask, Matcher, Rows};
 use self::trial::{BATCH, Follows, Given, Lengths, NEW, PAST, TOTAL, Trial};
 use super::DecoderError;
 use super::bias::{self, Found};
+use super::handed::{Pair, pairs};
 use super::rewrite::{drop_unread, is_attention, refused};
+use super::states::State;
 use crate::session::{SessionOptions, structure};
 
 /// A mask that hides a key adds at most this to its score.
@@ -40,10 +42,6 @@ const MOST_NEW: usize = 1 << 10;
 
 /// The input that has the numbers of new positions.
 const IDS: &str = "position_ids";
-
-/// Outputs and the inputs of the next step that take them, by default.
-const NAMES: [&str; 3] =
-    ["present.* -> past_key_values.*", "present_key_values.* -> past_key_values.*", "present.* -> past.*"];
 
 /// A part of the cache: an input, and the output that adds the new positions.
 pub(super) struct Part {
@@ -66,6 +64,8 @@ pub(super) struct Lowered {
     pub(super) counts_one: bool,
     /// Biases that are added to scores by distance.
     pub(super) biases: Vec<Found>,
+    /// States of a fixed size.
+    pub(super) states: Vec<Pair>,
 }
 
 /// Rewrites attention over joined keys and values, if there is any. The inputs `beside` are the same in all steps of a
@@ -80,15 +80,17 @@ pub(super) fn lower(
     options: &SessionOptions,
     stop: Option<&Stop>,
 ) -> Result<Lowered, DecoderError> {
-    let pairs = pairs(graph, &options.alias)?;
+    let (states, pairs): (Vec<Pair>, Vec<Pair>) =
+        pairs(graph, &options.alias)?.into_iter().partition(|pair| State::at(graph, pair.past).is_some());
+    let without_parts = |states| Lowered { states, ..Lowered::default() };
     if graph.nodes.iter().any(is_attention) {
-        return Ok(Lowered::default());
+        return Ok(without_parts(states));
     }
     direct::skip_copies(graph, &pairs);
     let may_join = |node: &&NodeDesc| node.is("Concat") || node.is("Attention");
     let reads = |node: &NodeDesc| pairs.iter().any(|pair| node.inputs.contains(&Some(pair.past)));
     if !graph.nodes.iter().filter(may_join).any(reads) {
-        return Ok(Lowered::default());
+        return Ok(without_parts(states));
     }
     sizes::declare(graph, &pairs);
     let parts: Result<Vec<Part>, DecoderError> = pairs.into_iter().map(|pair| part(graph, pair)).collect();
@@ -170,44 +172,7 @@ pub(super) fn lower(
     drop_unread(graph);
     check_readers(graph, &parts, mask)?;
     let is_read = |value: &ValueId| graph.nodes.iter().any(|node| node.inputs.contains(&Some(*value)));
-    Ok(Lowered { counts_one: of_one.iter().any(is_read), biases })
-}
-
-/// An output and the input of the next step that takes it.
-#[derive(Clone, Copy)]
-struct Pair {
-    past: ValueId,
-    present: ValueId,
-}
-
-/// The pairs of outputs and inputs that the patterns name.
-fn pairs(graph: &Graph, alias: &[String]) -> Result<Vec<Pair>, DecoderError> {
-    let mut pairs: Vec<Pair> = Vec::new();
-    for (pattern, is_given) in
-        alias.iter().map(|pattern| (pattern.as_str(), true)).chain(NAMES.map(|name| (name, false)))
-    {
-        let halves = pattern.split_once("->").map(|(output, input)| (output.trim(), input.trim()));
-        let split = |half: &'_ str| half.split_once('*').map(|(a, b)| (a.to_owned(), b.to_owned()));
-        let sides = halves.and_then(|(output, input)| Some((split(output)?, split(input)?)));
-        let fits = sides.filter(|(output, input)| ![&output.1, &input.1].iter().any(|rest| rest.contains('*')));
-        let Some((output, input)) = fits else {
-            return Err(refused(format!("alias '{pattern}' is not OUTPUT -> INPUT with a * in each")));
-        };
-        let before = pairs.len();
-        for &present in &graph.outputs {
-            let name = &graph.value(present).name;
-            let star = name.strip_prefix(output.0.as_str()).and_then(|rest| rest.strip_suffix(output.1.as_str()));
-            let Some(star) = star else { continue };
-            let past = format!("{}{star}{}", input.0, input.1);
-            let past = graph.inputs.iter().copied().find(|&value| graph.value(value).name == past);
-            let is_new = |past: &ValueId| pairs.iter().all(|pair| pair.past != *past && pair.present != present);
-            pairs.extend(past.filter(is_new).map(|past| Pair { past, present }));
-        }
-        if is_given && pairs.len() == before {
-            return Err(refused(format!("alias '{pattern}' names no output with such an input")));
-        }
-    }
-    Ok(pairs)
+    Ok(Lowered { counts_one: of_one.iter().any(is_read), biases, states })
 }
 
 /// A part of the cache, which declares its heads and their size.

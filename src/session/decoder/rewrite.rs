@@ -12,6 +12,8 @@ use kiln_model::ir::{Attr, Attrs, Dim, Graph, NodeDesc, ValueId, ValueInfo};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::DecoderError;
+use super::handed;
+use super::states::State;
 
 /// Names of the inputs that a rewritten graph adds to the model's. Models do not use such names.
 pub(super) const LAST: &str = "kiln.last_positions";
@@ -40,6 +42,8 @@ pub(super) struct Roles {
     pub(super) positions: Option<String>,
     /// Pairs of an input and an output that share a buffer: keys and values of every layer.
     pub(super) cache: Vec<Pair>,
+    /// States of a fixed size, whose next values are outputs behind those of the cache.
+    pub(super) states: Vec<State>,
     /// The logits [sequences, 1, vocabulary].
     pub(super) logits: String,
     /// Whether the graph counts the positions of one sequence for the whole batch.
@@ -70,19 +74,25 @@ pub(in crate::session) fn refused(reason: impl Into<String>) -> DecoderError {
     DecoderError::Model(reason.into())
 }
 
-/// Rewrites a model's graph. The inputs `beside` are the same in all steps of a text, and the inputs `biases` are rows
-/// that each step makes.
+/// Rewrites a model's graph. The inputs `beside` are the same in all steps of a text, the inputs `biases` are rows that
+/// each step makes, and `states` are pairs of an input and its next value.
 ///
 /// # Errors
 ///
-/// Where it is not the graph of a decoder with a cache that GroupQueryAttention reads.
-pub(super) fn rewrite(graph: &mut Graph, beside: &[String], biases: &[String]) -> Result<Roles, DecoderError> {
+/// Where it is not the graph of a decoder with a cache that GroupQueryAttention reads, or with states.
+pub(super) fn rewrite(
+    graph: &mut Graph,
+    beside: &[String],
+    biases: &[String],
+    states: &[handed::Pair],
+) -> Result<Roles, DecoderError> {
     let facts = Facts::of(graph, true);
     let layers: Vec<usize> = (0..graph.nodes.len()).filter(|&at| is_attention(&graph.nodes[at])).collect();
-    if layers.is_empty() {
+    if layers.is_empty() && states.is_empty() {
         return Err(refused("no node is a GroupQueryAttention: its cache is not known"));
     }
-    let batch = batch_of(graph, layers[0]);
+    let batch = layers.first().map_or(Dim::Any, |&layer| batch_of(graph, layer));
+    // Without attention nothing reads them, and they go.
     let last = input(graph, LAST, DType::I32, vec![batch.clone()]);
     let pages = input(graph, PAGES, DType::I32, vec![batch, Dim::Any]);
     let (mut cache, mut presents) = (Vec::new(), Vec::new());
@@ -109,17 +119,25 @@ pub(super) fn rewrite(graph: &mut Graph, beside: &[String], biases: &[String]) -
         node.attrs.remove("sliding_window_cache");
     }
     allow_any_pages(graph, &cache, &presents);
+    let mut own = Vec::new();
+    for pair in states {
+        if !presents.contains(&pair.present) {
+            own.extend(State::at(graph, pair.past));
+            presents.push(pair.present);
+            allow_any_batch(graph, pair);
+        }
+    }
     let logits = logits_of(graph, &presents)?;
     let logits = at_rows(graph, logits, &facts)?;
     graph.outputs = std::iter::once(logits).chain(presents).collect();
     drop_unread(graph);
-    let mut roles = Roles { cache, logits: graph.value(logits).name.clone(), ..Roles::default() };
+    let mut roles = Roles { cache, states: own, logits: graph.value(logits).name.clone(), ..Roles::default() };
     for &value in &graph.inputs {
         let info = graph.value(value);
         let name = info.name.clone();
         let is_known = [LAST, PAGES, ROWS].contains(&name.as_str()) || graph.constants.contains_key(&value);
-        let is_bias = biases.contains(&name);
-        if is_known || is_bias || roles.cache.iter().any(|pair| pair.past == name) {
+        let is_state = roles.states.iter().any(|state| state.past == name);
+        if is_known || is_state || biases.contains(&name) || roles.cache.iter().any(|pair| pair.past == name) {
             continue;
         }
         if beside.contains(&name) {
@@ -173,6 +191,15 @@ fn allow_any_pages(graph: &mut Graph, cache: &[Pair], presents: &[ValueId]) {
             && let Some([pages, _, positions, _]) = value.dims.as_deref_mut()
         {
             [*pages, *positions] = [Dim::Any, Dim::Any];
+        }
+    }
+}
+
+/// Lets a state have rows of any number of sequences: not all steps are of the same number.
+fn allow_any_batch(graph: &mut Graph, pair: &handed::Pair) {
+    for value in [pair.past, pair.present] {
+        if let Some([batch, ..]) = graph.values[value.index()].dims.as_deref_mut() {
+            *batch = Dim::Any;
         }
     }
 }

@@ -3,6 +3,7 @@
 
 pub(super) mod halves;
 pub(in crate::session) mod small;
+mod states;
 
 use std::sync::Arc;
 use std::time::Duration;

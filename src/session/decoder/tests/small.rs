@@ -36,6 +36,47 @@ fn lengths(build: &mut GraphBuilder, mask: ValueId) -> [ValueId; 2] {
 
 /// A model of two layers; the second has a window if `window` is given.
 pub(in crate::session) fn model(window: Option<i64>, positions: bool) -> Graph {
+    behind(window, positions, |_, hidden| hidden)
+}
+
+/// A causal convolution of three positions before the two layers; its last two columns are a state.
+pub(super) fn hybrid() -> Graph {
+    with_states(behind(None, false, convolved))
+}
+
+/// The convolution alone, without a cache.
+pub(super) fn recurrent() -> Graph {
+    let mut build = GraphBuilder::new("recurrent", 21);
+    let tokens = build.input("input_ids", DType::I64, ["batch", "new"].map(Dim::from));
+    let table = weights(&mut build, &[WORDS, HIDDEN], 1);
+    let hidden = build.op("Gather", &[table, tokens], &[]);
+    let hidden = convolved(&mut build, hidden);
+    let head = weights(&mut build, &[HIDDEN, WORDS], 9);
+    let logits = build.op("MatMul", &[hidden, head], &[]);
+    build.output("logits", logits);
+    with_states(build.finish())
+}
+
+fn convolved(build: &mut GraphBuilder, hidden: ValueId) -> ValueId {
+    let past = build.input("past.0.conv", DType::F32, ["batch".into(), HIDDEN.into(), 2usize.into()]);
+    let turned = build.op("Transpose", &[hidden], &[("perm", Attr::Ints(vec![0, 2, 1]))]);
+    let kernel = weights(build, &[HIDDEN, 1, 3], 12);
+    let inputs = [Some(turned), Some(kernel), None, Some(past)];
+    let made = build.op_many("CausalConvWithState", &inputs, 2, &[("ndim", 1i64.into())]);
+    build.output_of("present.0.conv", made[1], DType::F32, ["batch".into(), HIDDEN.into(), 2usize.into()]);
+    build.op("Transpose", &[made[0]], &[("perm", Attr::Ints(vec![0, 2, 1]))])
+}
+
+/// The operator is of com.microsoft.
+fn with_states(mut graph: Graph) -> Graph {
+    for node in graph.nodes.iter_mut().filter(|node| node.op == "CausalConvWithState") {
+        (node.domain, node.version) = ("com.microsoft".to_owned(), 1);
+    }
+    graph
+}
+
+/// A model of two layers behind another layer.
+fn behind(window: Option<i64>, positions: bool, layer: impl FnOnce(&mut GraphBuilder, ValueId) -> ValueId) -> Graph {
     let mut build = GraphBuilder::new("small", 21);
     let dims = |names: [&str; 2]| names.map(Dim::from);
     let tokens = build.input("input_ids", DType::I64, dims(["batch", "new"]));
@@ -49,7 +90,8 @@ pub(in crate::session) fn model(window: Option<i64>, positions: bool) -> Graph {
     });
     let [last, total] = lengths(&mut build, mask);
     let table = weights(&mut build, &[WORDS, HIDDEN], 1);
-    let mut hidden = build.op("Gather", &[table, tokens], &[]);
+    let hidden = build.op("Gather", &[table, tokens], &[]);
+    let mut hidden = layer(&mut build, hidden);
     let angles = [2, 3].map(|seed| weights(&mut build, &[ANGLES, SIZE / 2], seed));
     let mut presents = Vec::new();
     for (layer, [key, value]) in parts.into_iter().enumerate() {
