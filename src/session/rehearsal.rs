@@ -123,7 +123,10 @@ impl Session {
         let Some(requests) = self.requests.as_ref().filter(|_| self.executable.foresees()) else { return 0 };
         let recalled = RequestKey::recall(requests.model, requests.threads, &self.build.records);
         let mut built = 0;
-        if !recalled.is_empty() {
+        if recalled.is_empty() {
+            // The first request will leave records.
+            self.build.records.expect();
+        } else {
             built = self.rehearse_for([UNSEEN.max(took / SHARE), BUILDING.max(took)], stop, &recalled);
         }
         requests.known.lock().unwrap_or_else(PoisonError::into_inner).extend(recalled);

@@ -305,6 +305,14 @@ impl Store {
         }
     }
 
+    /// Says that there will be new records soon: the thread that saves them is started, so that whatever makes the first
+    /// one does not wait for that.
+    pub fn expect(&self) {
+        if let Some(writer) = &self.writer {
+            writer.expect();
+        }
+    }
+
     fn wake(&self) {
         if let Some(whole) = &self.whole {
             whole.wake();

@@ -1,5 +1,5 @@
-//! The background writer: one thread for a store, started when there is something to save, so that no computation waits
-//! for a disk.
+//! The background writer: one thread for a store, started when there is something to save or when that is expected, so
+//! that no computation waits for a disk or for the start of a thread.
 //!
 //! It saves when results have settled: no new result for a while, or the first new result is old enough. A failed save
 //! is counted, reported, and tried again after a longer while: the records stay in memory. The thread sleeps while
@@ -80,6 +80,13 @@ impl Writer {
         drop(messages);
         self.mailbox.changed.notify_one();
         if start {
+            self.start();
+        }
+    }
+
+    /// Starts the thread, if it has not been, because new records are expected.
+    pub(super) fn expect(&self) {
+        if self.origin.is_here() && !std::mem::replace(&mut self.mailbox.lock().started, true) {
             self.start();
         }
     }

@@ -37,6 +37,23 @@ fn what_has_settled_is_saved_without_being_asked() {
 }
 
 #[test]
+fn a_thread_that_was_started_ahead_saves_what_comes_or_nothing() {
+    let folder = folder();
+    let store = paced(folder.path(), Duration::from_millis(20), NEVER);
+    store.expect();
+    store.expect();
+    std::thread::sleep(Duration::from_millis(60));
+    assert_eq!(store.stats().saved, 0);
+    store.insert(&problem(0), &tile(0), measured(1));
+    await_saved(folder.path(), 1);
+    // A view has no writer, and a store that is dropped ends a thread that has had nothing to do.
+    let idle = std::sync::Arc::new(paced(folder.path(), NEVER, NEVER));
+    idle.ahead_of_need().expect();
+    idle.expect();
+    drop(idle);
+}
+
+#[test]
 fn what_never_settles_is_saved_all_the_same() {
     let folder = folder();
     let store = paced(folder.path(), NEVER, Duration::from_millis(50));
