@@ -5,6 +5,10 @@
 //! caller starts on the tasks at once, and when none is left it *closes* the fork, so that late threads do not enter.
 //! The caller waits only for the threads inside.
 //!
+//! Where other threads are busy on the other cores, the system may wake a thread on the caller's own core, which the
+//! caller then lacks. A thread that finds itself there yields while it spins. It does not sleep at once, because a
+//! thread that can run is moved when another core is idle, and one that sleeps is woken on the same core again.
+//!
 //! Independent of what tasks do.
 
 use std::any::Any;
@@ -46,6 +50,8 @@ struct Shared {
     job: UnsafeCell<Job>,
     /// For each worker, whether it must be woken.
     sleeping: Vec<Line<AtomicBool>>,
+    /// The core on which the last fork began.
+    core: Line<AtomicUsize>,
     stop: AtomicBool,
     /// The first panic of a worker's task.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
@@ -113,6 +119,7 @@ impl Pool {
             next: Line::default(),
             job: UnsafeCell::new(Job { task: &|_| (), tasks: 0, trail: Trail::NONE }),
             sleeping: (0..count).map(|_| Line::default()).collect(),
+            core: Line(AtomicUsize::new(usize::MAX)),
             stop: AtomicBool::new(false),
             panic: Mutex::new(None),
         });
@@ -179,6 +186,7 @@ impl<'a> Fork<'a> {
         // SAFETY: `busy` keeps other callers out, and the gate is closed and no thread is inside.
         unsafe { *shared.job.get() = Job { task, tasks, trail: Trail::here() } };
         shared.next.0.store(0, Ordering::Relaxed);
+        shared.core.0.store(this_core(), Ordering::Relaxed);
         let number = Gate(shared.gate.0.load(Ordering::Relaxed)).number().wrapping_add(1);
         shared.gate.0.store(Gate::open(number, wanted).0, Ordering::SeqCst);
         // A worker sets its sleeping flag before it reads the gate for the last time. All of these are sequentially
@@ -208,6 +216,11 @@ impl Drop for Fork<'_> {
         }
         self.pool.busy.store(false, Ordering::Release);
     }
+}
+
+/// The core that this thread runs on, as the system numbers them.
+fn this_core() -> usize {
+    rustix::thread::sched_getcpu()
 }
 
 impl Shared {
@@ -256,6 +269,8 @@ impl Shared {
             }
             if start.elapsed() > SPIN {
                 self.sleep(worker, *seen);
+            } else if self.core.0.load(Ordering::Relaxed) == this_core() {
+                std::thread::yield_now();
             }
         }
     }

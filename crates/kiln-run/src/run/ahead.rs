@@ -33,7 +33,7 @@ use super::{Executable, Observer, Resources, RunState, Step, StepEvent, Work};
 use crate::io::{Edges, Io, Memory};
 use crate::node::{Node, NodeError, PrepareCx};
 
-/// Steps that are prepared in less time than idle threads spin.
+/// Steps that are prepared in less time than idle threads spin. Fewer are prepared sooner than a thread wakes.
 const STEPS_AWAKE: usize = 16;
 
 impl Executable {
@@ -54,7 +54,7 @@ impl Executable {
         let steps = &self.steps[span.steps.clone()];
         let mut ahead = Vec::with_capacity(steps.len());
         for (place, step) in steps.iter().enumerate() {
-            if place % STEPS_AWAKE == 0 {
+            if steps.len() >= STEPS_AWAKE && place % STEPS_AWAKE == 0 {
                 keep_awake(resources.parallel);
             }
             let found = step.attempt(|| self.prepare_step(place, step, before, values, resources));
