@@ -6,10 +6,12 @@
 //!
 //! - `operation` reads operators and attributes; an operator's meaning is its row in the table of operators.
 //! - `arithmetic` computes operators on numbers.
+//! - `native` computes them on elements as they are stored, where that gives the same bits.
 //! - `reduce` has the reductions, on the same arithmetic.
 //! - `select` has Where and the work on strings.
 
 mod arithmetic;
+mod native;
 mod operation;
 mod reduce;
 mod select;
@@ -26,7 +28,7 @@ use select::{Text, Where};
 
 use super::view::Cursor;
 use super::wide::{CHUNK, Width};
-use super::{LoadCx, OpError, View, broadcast, rearrange, refused, required, share, try_each_chunk};
+use super::{LoadCx, OpError, Run, View, broadcast, rearrange, refused, required, share, try_each_chunk};
 
 /// Makes the node of any element-wise operator, for inputs of any element type that ONNX allows it.
 ///
@@ -107,6 +109,54 @@ impl Elementwise {
         Ok(output)
     }
 
+    /// The loop over elements as they are stored, if there is one for these operands.
+    fn stored_loop(&self, operands: &[&Tensor]) -> Option<native::Loop> {
+        let (first, others) = operands.split_first()?;
+        let dtype = first.dtype();
+        match self.operation.computes {
+            Computes::Unary(function) => native::unary(function, dtype),
+            Computes::Binary(function) if others.iter().all(|other| other.dtype() == dtype) => {
+                native::binary(function, dtype)
+            }
+            _ => None,
+        }
+    }
+
+    fn compute_stored(
+        &self,
+        each: native::Loop,
+        operands: &[&Tensor],
+        io: &Io<'_>,
+        parallel: &dyn Parallel,
+    ) -> Result<Tensor, NodeError> {
+        let mut output = io.alloc(0)?;
+        let shape = output.shape().to_vec();
+        let views = operands.iter().map(|operand| View::broadcast(operand.shape(), &shape));
+        let views = views.collect::<Result<Vec<_>, _>>()?;
+        let (width, size) = (operands[0].dtype().size(), output.dtype().size());
+        let share = share(output.len(), width * operands.len() + size, parallel);
+        try_each_chunk(parallel, output.bytes_mut(), share * size, &|index, bytes| {
+            let reader = |at: usize| {
+                let at = at.min(operands.len() - 1);
+                Reader {
+                    tensor: operands[at],
+                    cursor: View::cursor_at(&views[at], index * share),
+                    pace: Pace::default(),
+                }
+            };
+            let (mut left, mut right) = (reader(0), reader(1));
+            let (mut left_chunk, mut right_chunk) = ([0; native::CHUNK], [0; native::CHUNK]);
+            for bytes in bytes.chunks_mut(native::CHUNK * size) {
+                let count = bytes.len() / size;
+                let a = left.stored(count, width, &mut left_chunk);
+                let b = if operands.len() > 1 { right.stored(count, width, &mut right_chunk) } else { a };
+                each(a, b, bytes);
+            }
+            Ok(())
+        })?;
+        Ok(output)
+    }
+
     /// Computes a part of the output from where the readers stand.
     fn compute_part<W: Arithmetic>(
         &self,
@@ -166,10 +216,11 @@ impl Elementwise {
             }
             Computes::Concat => Text::Concat.run(operands[0], operands[1], io.alloc(0)?),
             Computes::Binary(Binary::Equal) if text => Text::Equal.run(operands[0], operands[1], io.alloc(0)?),
-            _ => match self.operation.width(&operands)? {
-                Width::F32 | Width::F64 => self.compute::<f64>(&operands, io, parallel),
-                Width::I64 => self.compute::<i64>(&operands, io, parallel),
-                Width::U64 => self.compute::<u64>(&operands, io, parallel),
+            _ => match (self.stored_loop(&operands), self.operation.width(&operands)?) {
+                (Some(each), _) => self.compute_stored(each, &operands, io, parallel),
+                (None, Width::F32 | Width::F64) => self.compute::<f64>(&operands, io, parallel),
+                (None, Width::I64) => self.compute::<i64>(&operands, io, parallel),
+                (None, Width::U64) => self.compute::<u64>(&operands, io, parallel),
             },
         }
     }
@@ -188,7 +239,7 @@ fn clip<W: Arithmetic>(values: &mut [W], low: Option<W>, high: Option<W>) {
 /// Widening, computing and narrowing an element takes as long as moving this many bytes.
 const WORK: usize = 16;
 
-/// Widens an operand in the output's order.
+/// Reads an operand in the output's order.
 struct Reader<'t> {
     tensor: &'t Tensor,
     cursor: Cursor<'t>,
@@ -196,6 +247,29 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
+    /// The next elements as they are stored: where they lie if they are neighbours, else in `chunk`.
+    fn stored<'c>(&'c mut self, count: usize, width: usize, chunk: &'c mut native::Buffer) -> &'c [u8] {
+        let from = self.tensor.bytes();
+        self.pace.step(count);
+        if self.cursor.row_left() >= count
+            && let Some(run) = self.cursor.next(count)
+        {
+            if run.stride == 1 {
+                return &from[run.start * width..][..count * width];
+            }
+            native::gather(from, run, width, &mut bytemuck::cast_slice_mut(chunk)[..count * width]);
+        } else {
+            let to: &mut [u8] = bytemuck::cast_slice_mut(chunk);
+            let mut filled = 0;
+            while let Some(run) = self.cursor.next(count - filled) {
+                native::gather(from, run, width, &mut to[filled * width..][..run.count * width]);
+                filled += run.count;
+            }
+        }
+        &bytemuck::cast_slice(chunk)[..count * width]
+    }
+
+    /// Widens the next elements.
     fn read<W: Arithmetic>(&mut self, to: &mut [W]) -> Result<(), NodeError> {
         let mut filled = 0;
         while let Some(run) = self.cursor.next((to.len() - filled).min(Pace::UNITS)) {
