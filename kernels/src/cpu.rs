@@ -13,6 +13,7 @@ pub(crate) mod canaries;
 pub mod chain;
 mod code_parts;
 pub mod conv;
+pub mod double;
 pub(crate) mod epilogue;
 pub mod extreme;
 pub mod gemm;

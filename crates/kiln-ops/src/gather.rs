@@ -1,6 +1,6 @@
 //! Picking elements by index: Gather, GatherElements, GatherND.
 //!
-//! Indices are data, so they are checked on every run, before anything is written. Contiguous parts behind the gathered
+//! Indices are data, so they are checked on every run. Contiguous parts behind the gathered
 //! axis are copied as wholes: an embedding look-up is one memory copy a token. A table of numbers in compact form stays
 //! compact, and the picked rows are widened.
 
@@ -13,10 +13,10 @@ use kiln_kernels::parallel::{Parallel, for_each_chunk};
 use kiln_run::DeviceCx;
 use kiln_run::device::Operand;
 use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
-use kiln_tensor::{Compact, Tensor, TensorSpec};
+use kiln_tensor::{Compact, Shape, Tensor, TensorSpec};
 
 use super::{
-    Blocks, Elements, LoadCx, OpError, Operator, around, axis_of, index_of, rearrange, refused, required, strides,
+    Blocks, LoadCx, Movement, OpError, Operator, around, axis_of, index_of, rearrange, refused, required, strides,
     task_count, try_each_chunk,
 };
 
@@ -163,9 +163,9 @@ impl Node for GatherElements {
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let (data, indices) = (io.input(0)?, io.input(1)?);
         let axis = self.axis(data.shape(), indices.shape())?;
-        let places = element_places(data.shape(), indices, axis, cx.parallel)?;
-        let elements = Elements { places: &places, parallel: cx.parallel };
-        let output = rearrange(&elements, &[data], io.alloc(0)?)?;
+        let numbers = whole_numbers(indices)?;
+        let along = Along::new(data.shape(), axis, indices.shape(), &numbers);
+        let output = rearrange(&Gathered { along, parallel: cx.parallel }, &[data], io.alloc(0)?)?;
         io.push(output);
         Ok(())
     }
@@ -173,6 +173,74 @@ impl Node for GatherElements {
 
 /// An index takes as long as moving this many bytes.
 const PLACING: usize = 16;
+
+/// Indices that have their own coordinates in the data, except along an axis, where each is the coordinate.
+struct Along<'a> {
+    data: &'a [usize],
+    steps: Shape,
+    axis: usize,
+    /// The indices' dimensions but the last.
+    outer: &'a [usize],
+    /// The last one.
+    length: usize,
+    numbers: &'a [i64],
+}
+
+impl<'a> Along<'a> {
+    fn new(data: &'a [usize], axis: usize, indices: &'a [usize], numbers: &'a [i64]) -> Along<'a> {
+        let (&length, outer) = indices.split_last().unwrap_or((&1, &[]));
+        Along { data, steps: strides(data), axis, outer, length, numbers }
+    }
+
+    /// Calls `line(to, numbers, start, step)` for each line of `to` along the last axis: the element of the index at
+    /// place `i` lies at `start` plus the index times the axis's stride plus `i` times `step`.
+    fn each_line<T: Send>(
+        &self,
+        to: &mut [T],
+        parallel: &dyn Parallel,
+        line: impl Fn(&mut [T], &[i64], usize, usize) -> Result<(), NodeError> + Sync,
+    ) -> Result<(), NodeError> {
+        if to.is_empty() {
+            return Ok(());
+        }
+        let step = usize::from(self.axis + 1 != self.data.len());
+        let tasks = task_count(to.len().saturating_mul(PLACING), parallel);
+        let each = (to.len() / self.length).div_ceil(tasks) * self.length;
+        try_each_chunk(parallel, to, each, &|index, to| {
+            let mut pace = Pace::default();
+            let numbers = self.numbers[index * each..].chunks_exact(self.length);
+            for (row, (to, numbers)) in to.chunks_exact_mut(self.length).zip(numbers).enumerate() {
+                pace.step(self.length);
+                // The coordinates before the last axis move once a line.
+                let (mut rest, mut start) = (index * each / self.length + row, 0);
+                for (at, &dim) in self.outer.iter().enumerate().rev() {
+                    start += if at == self.axis { 0 } else { rest % dim * self.steps[at] };
+                    rest /= dim;
+                }
+                line(to, numbers, start, step)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// The elements that indices name along an axis.
+struct Gathered<'a> {
+    along: Along<'a>,
+    parallel: &'a dyn Parallel,
+}
+
+impl Movement for Gathered<'_> {
+    fn run<T: Clone + Send + Sync>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
+        let (from, size, stride) = (from[0], self.along.data[self.along.axis], self.along.steps[self.along.axis]);
+        self.along.each_line(to, self.parallel, |to, numbers, start, step| {
+            for (at, (to, &number)) in to.iter_mut().zip(numbers).enumerate() {
+                to.clone_from(&from[start + index_of(number, size)? * stride + at * step]);
+            }
+            Ok(())
+        })
+    }
+}
 
 /// For each index, the place in `data` with the index's own coordinates, except along `axis`, where it is the index.
 pub(crate) fn element_places(
@@ -183,36 +251,11 @@ pub(crate) fn element_places(
 ) -> Result<Vec<usize>, NodeError> {
     let numbers = whole_numbers(indices)?;
     let mut places = memory::zeroed(numbers.len());
-    let steps = strides(data);
-    let (&length, outer) = indices.shape().split_last().unwrap_or((&1, &[]));
-    if places.is_empty() {
-        return Ok(places);
-    }
-    let along = if axis + 1 == data.len() { 0 } else { 1 };
-    let tasks = task_count(places.len().saturating_mul(PLACING), parallel);
-    let each = (places.len() / length).div_ceil(tasks) * length;
-    try_each_chunk(parallel, &mut places, each, &|index, places| {
-        let mut pace = Pace::default();
-        // Rows along the last axis: the coordinates before it move once a row.
-        for (row, (places, numbers)) in
-            places.chunks_exact_mut(length).zip(numbers[index * each..].chunks_exact(length)).enumerate()
-        {
-            pace.step(length);
-            let mut rest = index * each / length + row;
-            let mut start = 0;
-            for (at, &dim) in outer.iter().enumerate().rev() {
-                start += if at == axis { 0 } else { rest % dim * steps[at] };
-                rest /= dim;
-            }
-            let mut is_inside = true;
-            for (at, (place, &number)) in places.iter_mut().zip(numbers).enumerate() {
-                let number = if number < 0 { number.wrapping_add(data[axis] as i64) } else { number } as usize;
-                is_inside &= number < data[axis];
-                *place = number.wrapping_mul(steps[axis]).wrapping_add(start + at * along);
-            }
-            if !is_inside {
-                numbers.iter().try_for_each(|&number| index_of(number, data[axis]).map(drop))?;
-            }
+    let along = Along::new(data, axis, indices.shape(), &numbers);
+    let (size, stride) = (data[axis], along.steps[axis]);
+    along.each_line(&mut places, parallel, |places, numbers, start, step| {
+        for (at, (place, &number)) in places.iter_mut().zip(numbers).enumerate() {
+            *place = start + index_of(number, size)? * stride + at * step;
         }
         Ok(())
     })?;

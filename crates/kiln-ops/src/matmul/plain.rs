@@ -1,11 +1,13 @@
 //! Matrix products of elements that no kernel is emitted for: `f64` and integers, which wrap around as in C.
 
-use kiln_kernels::memory;
+use kiln_kernels::cpu::double::{WIDTH, multiply_rows, pack_panel};
+use kiln_kernels::{Isa, memory};
 use kiln_run::exec::matmul::Stored;
 use kiln_run::{NodeError, RunCx};
 use kiln_tensor::{DType, Element, Tensor};
 
 use super::dims::Problem;
+use crate::{share, try_each_chunk};
 
 /// Rows of the right-hand side that a row is multiplied with between two checks whether the request shall go on.
 const BETWEEN_CHECKS: usize = 64;
@@ -23,6 +25,10 @@ trait Arithmetic: Element {
     fn multiply_add(self, a: Self, b: Self) -> Self;
     /// A product and its summand, each times its factor of Gemm; an integer is cut off towards zero once.
     fn weighted(self, third: Self, factors: Factors) -> Self;
+    /// One matrix of a problem by another, as it stores them, in `c`, whose elements are zeros.
+    fn multiply(problem: &Problem, a: &[Self], b: &[Self], c: &mut [Self], cx: &RunCx<'_>) -> Result<(), NodeError> {
+        multiply_by_rows(problem, a, b, c, cx)
+    }
 }
 
 macro_rules! integers {
@@ -52,6 +58,47 @@ impl Arithmetic for f64 {
     fn weighted(self, third: f64, Factors { alpha, beta }: Factors) -> f64 {
         self * f64::from(alpha) + third * f64::from(beta)
     }
+    fn multiply(problem: &Problem, a: &[f64], b: &[f64], c: &mut [f64], cx: &RunCx<'_>) -> Result<(), NodeError> {
+        match problem.m < MANY_ROWS {
+            true => multiply_by_rows(problem, a, b, c, cx),
+            false => multiply_by_panels(problem, a, b, c, cx),
+        }
+    }
+}
+
+/// Rows for which a right-hand side is packed.
+const MANY_ROWS: usize = 4;
+
+/// Multiply-adds of `f64` that take as long as moving a byte.
+const WORK: usize = 4;
+
+/// By panels of the right-hand side, on all threads. Terms are added in the order of [`multiply_by_rows`].
+fn multiply_by_panels(problem: &Problem, a: &[f64], b: &[f64], c: &mut [f64], cx: &RunCx<'_>) -> Result<(), NodeError> {
+    let Problem { m, n, k, .. } = *problem;
+    let mut rows = Vec::new();
+    if problem.left == Stored::Columns {
+        rows = memory::zeroed(m * k);
+        for (row, to) in rows.chunks_exact_mut(k.max(1)).enumerate() {
+            to.iter_mut().enumerate().for_each(|(at, to)| *to = a[at * m + row]);
+        }
+    }
+    let a = if problem.left == Stored::Columns { &rows } else { a };
+    let mut panels = memory::zeroed(n.div_ceil(WIDTH) * WIDTH * k);
+    for (panel, to) in panels.chunks_exact_mut((WIDTH * k).max(1)).enumerate() {
+        cx.check_stop()?;
+        let is_turned = problem.right == Stored::Columns;
+        pack_panel(to, panel * WIDTH, n, |at, column| if is_turned { b[column * k + at] } else { b[at * n + column] });
+    }
+    // Whole rows.
+    let each = share(m, n.saturating_mul(k) / WORK, cx.parallel).min(m);
+    try_each_chunk(cx.parallel, c, each * n, &|index, c| {
+        for (panel, right) in panels.chunks_exact((WIDTH * k).max(1)).enumerate() {
+            cx.check_stop()?;
+            let left = &a[index * each * k..][..c.len() / n * k];
+            multiply_rows(Isa::detect(), left, k, right, c, n, panel * WIDTH);
+        }
+        Ok(())
+    })
 }
 
 /// Calls a generic function with the type of `dtype`'s elements, or gives the last expression for others.
@@ -144,20 +191,33 @@ fn multiply<T: Arithmetic>(
     for (index, c) in c.chunks_exact_mut(m * n).enumerate() {
         let (at_left, at_right) = problem.matrices(index);
         let (a, b) = (&left[at_left * m * k..][..m * k], &right[at_right * k * n..][..k * n]);
-        for (row, c) in c.chunks_exact_mut(n).enumerate() {
-            for at in 0..k {
-                if at % BETWEEN_CHECKS == 0 {
-                    cx.check_stop()?;
-                }
-                let a = if problem.left == Stored::Columns { a[at * m + row] } else { a[row * k + at] };
-                for (column, sum) in c.iter_mut().enumerate() {
-                    let b = if problem.right == Stored::Columns { b[column * k + at] } else { b[at * n + column] };
-                    *sum = sum.multiply_add(a, b);
-                }
+        T::multiply(problem, a, b, c, cx)?;
+    }
+    debug_assert_eq!(c.len(), problem.batches() * m * n);
+    Ok(())
+}
+
+/// Row by row, each element's terms in their order.
+fn multiply_by_rows<T: Arithmetic>(
+    problem: &Problem,
+    a: &[T],
+    b: &[T],
+    c: &mut [T],
+    cx: &RunCx<'_>,
+) -> Result<(), NodeError> {
+    let Problem { m, n, k, .. } = *problem;
+    for (row, c) in c.chunks_exact_mut(n).enumerate() {
+        for at in 0..k {
+            if at % BETWEEN_CHECKS == 0 {
+                cx.check_stop()?;
+            }
+            let a = if problem.left == Stored::Columns { a[at * m + row] } else { a[row * k + at] };
+            for (column, sum) in c.iter_mut().enumerate() {
+                let b = if problem.right == Stored::Columns { b[column * k + at] } else { b[at * n + column] };
+                *sum = sum.multiply_add(a, b);
             }
         }
     }
-    debug_assert_eq!(c.len(), problem.batches() * m * n);
     Ok(())
 }
 
