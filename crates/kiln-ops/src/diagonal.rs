@@ -92,18 +92,19 @@ impl Node for EyeLike {
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
-        let output = io.alloc(0)?;
-        let columns = output.shape()[1];
-        let mut ones = memory::zeroed::<i64>(output.len());
+        let mut output = io.alloc(0)?;
+        let (columns, width) = (output.shape()[1], output.dtype().size());
+        let one = narrow(&[1i64], Tensor::zeros(TensorSpec::new(output.dtype(), [1]))?)?;
+        let bytes = output.bytes_mut();
+        memory::fill(bytes, &0);
         let mut pace = Pace::default();
-        for (number, row) in ones.chunks_exact_mut(columns.max(1)).enumerate() {
+        for (number, row) in bytes.chunks_exact_mut((columns * width).max(1)).enumerate() {
             pace.step(4);
             let place = (number as i64).saturating_add(self.offset);
-            if let Some(element) = usize::try_from(place).ok().and_then(|place| row.get_mut(place)) {
-                *element = 1;
+            if let Some(place) = usize::try_from(place).ok().filter(|&place| place < columns) {
+                row[place * width..][..width].copy_from_slice(one.bytes());
             }
         }
-        let output = narrow(&ones, output)?;
         io.push(output);
         Ok(())
     }
