@@ -53,6 +53,23 @@ fn ended(result: Result<Vec<(String, Tensor)>, SessionError>) -> RunError {
 }
 
 #[test]
+fn a_long_product_of_f64_ends_midway() {
+    let mut build = GraphBuilder::new("product", 17);
+    let names = ["a", "b"];
+    let [a, b] = names.map(|name| build.input(name, DType::F64, ["m".into(), "n".into()]));
+    let y = build.op("MatMul", &[a, b], &[]);
+    build.output("y", y);
+    let session = session_with(build.finish(), |_| {});
+    // Hundreds of milliseconds on one thread with AVX-512, seconds without.
+    let matrix = Tensor::from_vec([3000, 3000], vec![0.5f64; 3000 * 3000]).unwrap();
+    let inputs = names.map(|name| (name, matrix.clone()));
+    let limit = Duration::from_millis(20);
+    let error = ended(session.run_with(&inputs, &limited(limit)));
+    assert_eq!(error.stopped(), Some(Stopped::TimeLimit(limit)));
+    assert_eq!(error.op, "MatMul");
+}
+
+#[test]
 fn a_request_whose_time_is_over_names_the_node_that_it_did_not_begin() {
     let session = two_nodes(|_| {});
     let first = session.describe().graph.nodes[0].name.clone();

@@ -7,7 +7,7 @@ use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::wide::{Width, narrow};
-use super::{LoadCx, OpError, Operator, integer, optional, refused, required, type_attribute};
+use super::{LoadCx, OpError, Operator, as_output, integer, optional, refused, required, type_attribute};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -39,7 +39,7 @@ impl Node for Trilu {
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
         let offset = optional(&io.inputs(), 1).map_or(Ok(0), integer)?;
-        let mut matrices = io.take(0)?;
+        let mut matrices = as_output(io, 0)?;
         let &[.., rows, columns] = matrices.shape() else {
             return Err(refused("no matrices"));
         };

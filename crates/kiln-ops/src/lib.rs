@@ -112,7 +112,7 @@ pub use flow::FlowLoad;
 pub(crate) use flow::stack;
 pub(crate) use gather::{element_places, tuple_places};
 pub(crate) use matmul::fused_activation;
-pub(crate) use movement::{Blocks, Elements, Movement, Viewed, rearrange, spread};
+pub(crate) use movement::{Blocks, Elements, Movement, Viewed, as_output, rearrange, spread};
 pub(crate) use random::{Numbers, seed_of_name};
 pub(crate) use ranking::{Ordinal, order_first, rank};
 pub(crate) use tasks::{Side, share, sides, task_count, try_each_chunk};

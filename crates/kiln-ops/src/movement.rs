@@ -6,8 +6,8 @@
 use kiln_kernels::Parallel;
 use kiln_kernels::memory::{self, Pace, raise_if_over};
 use kiln_kernels::parallel::{copy, for_each_chunk};
-use kiln_run::NodeError;
-use kiln_tensor::Tensor;
+use kiln_run::{Io, NodeError};
+use kiln_tensor::{DType, Tensor};
 
 use super::View;
 use super::tasks::share;
@@ -20,6 +20,17 @@ pub(crate) trait Movement {
     /// Writes `to`, whose length is that of the output, from the sources. A movement of much data may split `to`
     /// between threads.
     fn run<T: Clone + Send + Sync>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError>;
+}
+
+/// An input in the memory of the first output, to be written over in part: the input itself where this node is its only
+/// owner, and else a copy. Both are of one type and shape.
+pub(crate) fn as_output(io: &mut Io<'_>, index: usize) -> Result<Tensor, NodeError> {
+    if io.spec(0).dtype == DType::String || io.can_reuse(index, 0) {
+        return io.take(index);
+    }
+    let mut output = io.alloc(0)?;
+    copy(io.input(index)?.bytes(), output.bytes_mut());
+    Ok(output)
 }
 
 /// Runs a movement from `from` into `to` and returns that; nothing is run where `to` has no elements. All must be of

@@ -17,7 +17,8 @@ use texts::combine_texts;
 use super::generic::{Arithmetic, Binary, compute};
 use super::wide::{narrow, widened};
 use super::{
-    LoadCx, Movement, OpError, Operator, around, axis_of, element_places, rearrange, refused, required, tuple_places,
+    LoadCx, Movement, OpError, Operator, around, as_output, axis_of, element_places, rearrange, refused, required,
+    tuple_places,
 };
 
 /// The operators of this file.
@@ -146,7 +147,7 @@ impl Node for Scatter {
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
-        let data = io.take(0)?;
+        let data = as_output(io, 0)?;
         let (indices, updates) = (io.input(1)?, io.input(2)?);
         let block = self.target.block(data.shape(), indices.shape(), updates.shape())?;
         let numbers = self.reduction.filter(|_| data.dtype() != DType::String);
