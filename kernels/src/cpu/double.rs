@@ -23,7 +23,7 @@ pub fn pack_panel(panel: &mut [f64], first: usize, n: usize, element: impl Fn(us
 
 multiversion! {
     /// Multiplies rows of `k` elements with a panel of as many rows, and stores the products in the columns from `first`
-    /// on of `c`, whose rows have `n` columns and are as many as those of `left`.
+    /// on of `c`, whose rows have `n` columns and are as many as those of `left`. Where `k` is 0, `c` stays as it is.
     pub fn multiply_rows(left: &[f64], k: usize, panel: &[f64], c: &mut [f64], n: usize, first: usize) {
         let columns = WIDTH.min(n - first);
         let panel = panel.as_chunks::<WIDTH>().0;
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn products_have_the_bits_of_sums_in_order_at_every_level() {
-        for (m, n, k) in [(1, 1, 1), (4, 16, 3), (7, 37, 11), (8, 33, 64), (3, 5, 0), (9, 17, 1)] {
+        for (m, n, k) in [(1, 1, 1), (4, 16, 3), (7, 37, 11), (8, 33, 64), (9, 17, 1)] {
             let number = |at: usize| ((at * 7919 + 13) % 1009) as f64 / 504.5 - 1.0;
             let left: Vec<f64> = (0..m * k).map(number).collect();
             let right: Vec<f64> = (0..k * n).map(|at| number(at + 5)).collect();
@@ -84,9 +84,7 @@ mod tests {
                     pack_panel(&mut panel, first, n, |at, column| right[at * n + column]);
                     multiply_rows(isa, &left, k, &panel, &mut c, n, first);
                 }
-                if k > 0 {
-                    assert_eq!(c, expected, "{m}x{n}x{k} at {isa}");
-                }
+                assert_eq!(c, expected, "{m}x{n}x{k} at {isa}");
             }
         }
     }
