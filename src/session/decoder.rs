@@ -128,6 +128,8 @@ pub struct DecoderCache {
     /// Tensors that the model gets in every step, in the order of their names.
     beside: Vec<Tensor>,
     lengths: Vec<usize>,
+    /// For each sequence, the length that its text is known to have.
+    announced: Vec<usize>,
     /// Positions of as many pages as a table has for a sequence.
     room: usize,
     most: usize,
@@ -254,7 +256,8 @@ impl Decoder {
         let room = of_sequence * page;
         let rows = self.rows(room, &RunOptions::default())?;
         let states = States::new(&self.roles.states, sequences)?;
-        Ok(DecoderCache { parts, pages, states, rows, beside, lengths: vec![0; sequences], room, most })
+        let [lengths, announced] = [0, 0].map(|none| vec![none; sequences]);
+        Ok(DecoderCache { parts, pages, states, rows, beside, lengths, announced, room, most })
     }
 
     /// The inputs that are the same in all steps of a text.
@@ -538,7 +541,8 @@ impl Decoder {
         let rows: Vec<i64> = rows.into_iter().map(|row| row as i64).collected();
         inputs.push((ROWS, Tensor::from_vec([rows.len()], rows)?));
         if let Some(name) = &roles.mask {
-            let longest = entries.iter().map(|entry| entry.before + new).max().unwrap_or(0);
+            let end = |entry: &Entry<'_>| (entry.before + new).max(cache.announced[entry.sequence]);
+            let longest = entries.iter().map(end).max().unwrap_or(0);
             let filled = |entry: &Entry<'_>| {
                 let end = entry.before + new;
                 (0..longest).map(move |at| i64::from(at < end))
@@ -659,6 +663,16 @@ impl DecoderCache {
         self.states.are_none() || positions == 0 || positions == length
     }
 
+    /// Says that a text of `length` tokens will be read into a sequence, in one step or in several. Models that rotate by
+    /// other angles from some length on (Phi-3 with long contexts) then do so from the first step on, as if the text were
+    /// read in one. It holds until the sequence is rewound or becomes a fork, or is longer. Unknown sequences are
+    /// ignored.
+    pub fn announce(&mut self, sequence: usize, length: usize) {
+        if let Some(announced) = self.announced.get_mut(sequence) {
+            *announced = length.min(self.most);
+        }
+    }
+
     /// Makes the sequence `to` begin as `from` does. Both share the pages of these positions, and nothing is copied until
     /// one of them writes a page that both have: that is the last one at most, where it is not whole.
     ///
@@ -682,7 +696,7 @@ impl DecoderCache {
             0 => self.states.clear(to),
             _ => self.states.copy(from, to),
         }
-        self.lengths[to] = positions;
+        (self.lengths[to], self.announced[to]) = (positions, 0);
         Ok(())
     }
 
@@ -712,7 +726,7 @@ impl DecoderCache {
         match self.lengths.get(sequence) {
             Some(old) if *old >= length => {
                 self.check_end(sequence, length)?;
-                self.lengths[sequence] = length;
+                (self.lengths[sequence], self.announced[sequence]) = (length, 0);
                 self.pages.keep(sequence, length);
                 if length == 0 {
                     self.states.clear(sequence);

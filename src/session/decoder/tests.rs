@@ -13,8 +13,10 @@ use kiln_model::ir::Dim;
 use kiln_model::passes::PassOptions;
 use kiln_tensor::DType;
 
-use self::small::{SIZE, WORDS, model};
+use self::small::{SIZE, WORDS, by_length, model};
 use super::*;
+use crate::session::batch::Batch;
+use crate::session::generate::{GenerateOptions, Generator};
 
 fn decoder(window: Option<i64>, threads: usize) -> Decoder {
     Decoder::from_graph(model(window, false), &SessionOptions { threads, ..SessionOptions::default() }).unwrap()
@@ -133,6 +135,41 @@ fn steps_of_any_length_plan_and_build_nothing_and_write_their_own_rows() {
     }
     assert_eq!(made(), first, "plans and executors of the first step served all");
     assert_eq!(cache.bytes(), 4 * 60 * row);
+}
+
+#[test]
+fn a_text_that_is_read_in_parts_is_as_long_as_it_will_be() {
+    let decoder = Decoder::from_graph(by_length(280), &SessionOptions::default()).unwrap();
+    let text = text(300, 2);
+    let mut whole = decoder.cache(1, 8, 400).unwrap();
+    let expected = step(&decoder, &mut whole, &[&text]);
+    let mut cache = decoder.cache(1, 8, 400).unwrap();
+    let read = |cache: &mut DecoderCache| {
+        step(&decoder, cache, &[&text[..250]]);
+        step(&decoder, cache, &[&text[250..]])
+    };
+    cache.announce(0, 300);
+    close(&read(&mut cache), &expected, "announced");
+    cache.rewind(0, 0).unwrap();
+    let without = read(&mut cache);
+    assert!(without.iter().zip(&expected).any(|(a, b)| (a - b).abs() > 1e-3), "the first part was taken as short");
+    // Generators and batches read prompts in parts.
+    let best = |logits: &[f32]| (0..WORDS).max_by(|&a, &b| logits[a].total_cmp(&logits[b])).unwrap() as i64;
+    let mut likeliest = vec![best(&expected)];
+    for at in 0..7 {
+        likeliest.push(best(&step(&decoder, &mut whole, &[&[likeliest[at]]])));
+    }
+    let options = || GenerateOptions { max_tokens: 8, context: 400, ..GenerateOptions::default() };
+    let mut generator = Generator::new(&decoder, options()).unwrap();
+    generator.append(&text).unwrap();
+    let said: Vec<i64> = generator.map(Result::unwrap).collect();
+    assert_eq!(said, likeliest);
+    let mut batch = Batch::new(&decoder, 2, 400).unwrap();
+    batch.push(&text, options()).unwrap();
+    while !batch.is_idle() {
+        batch.step(&RunOptions::default()).unwrap();
+    }
+    assert_eq!(batch.finished()[0].text[300..], likeliest);
 }
 
 #[test]

@@ -67,6 +67,29 @@ fn convolved(build: &mut GraphBuilder, hidden: ValueId) -> ValueId {
     build.op("Transpose", &[made[0]], &[("perm", Attr::Ints(vec![0, 2, 1]))])
 }
 
+/// A model whose tokens are embedded in another way in texts of more than `most` tokens.
+pub(super) fn by_length(most: i64) -> Graph {
+    let mut graph = behind(None, false, |build, hidden| {
+        let mask = build.input("mask", DType::I64, ["batch", "total"].map(Dim::from));
+        let shape = build.op("Shape", &[mask], &[]);
+        let place = build.constant(Tensor::scalar(1i64));
+        let total = build.op("Gather", &[shape, place], &[]);
+        let most = build.constant(Tensor::scalar(most));
+        let is_long = build.op("Greater", &[total, most], &[]);
+        let factors = [-0.7f32, 1.0].map(|factor| build.constant(Tensor::scalar(factor)));
+        let factor = build.op("Where", &[is_long, factors[0], factors[1]], &[]);
+        build.op("Mul", &[hidden, factor], &[])
+    });
+    // It is the model's only mask.
+    let [mask, own] = ["mask", "attention_mask"]
+        .map(|name| graph.inputs.iter().copied().find(|&input| graph.value(input).name == name).unwrap());
+    for input in graph.nodes.iter_mut().flat_map(|node| node.inputs.iter_mut()) {
+        *input = if *input == Some(mask) { Some(own) } else { *input };
+    }
+    graph.inputs.retain(|&input| input != mask);
+    graph
+}
+
 /// The operator is of com.microsoft.
 fn with_states(mut graph: Graph) -> Graph {
     for node in graph.nodes.iter_mut().filter(|node| node.op == "CausalConvWithState") {
