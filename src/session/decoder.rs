@@ -255,7 +255,7 @@ impl Decoder {
         pages.grow(count);
         let room = of_sequence * page;
         let rows = self.rows(room, &RunOptions::default())?;
-        let states = States::new(&self.roles.states, sequences)?;
+        let states = States::new(&self.roles.states, sequences, &self.session.kept.buffers)?;
         let [lengths, announced] = [0, 0].map(|none| vec![none; sequences]);
         Ok(DecoderCache { parts, pages, states, rows, beside, lengths, announced, room, most })
     }
@@ -559,7 +559,8 @@ impl Decoder {
             let lent = lent.ok_or_else(|| DecoderError::Cache(format!("'{}' is in use by another step", pair.past)))?;
             inputs.push((&pair.past, lent));
         }
-        let states = cache.states.of(&entries.iter().map(|entry| entry.sequence).collected())?;
+        let sequences = entries.iter().map(|entry| entry.sequence).collected();
+        let states = cache.states.of(&sequences, &self.session.kept.buffers)?;
         inputs.extend(roles.states.iter().map(|state| state.past.as_str()).zip(states));
         for (bias, row) in self.biases.iter().zip(&cache.rows) {
             let before = entries.iter().map(|entry| entry.before);

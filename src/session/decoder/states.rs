@@ -4,9 +4,11 @@
 //! A state belongs to a sequence as a whole, after all of its positions. So a sequence can be forked or rewound only
 //! where it ends, or to nothing, and several tokens of one sequence are no rows of a batch.
 
+use std::sync::Arc;
+
 use kiln_kernels::memory;
 use kiln_model::ir::{Dim, Graph, ValueId};
-use kiln_tensor::{DType, Tensor, TensorError, TensorSpec};
+use kiln_tensor::{BufferPool, DType, Tensor, TensorError, TensorSpec};
 
 use super::DecoderError;
 
@@ -47,10 +49,14 @@ pub(super) struct States {
 }
 
 impl States {
-    /// Zeros for that many sequences.
-    pub(super) fn new(states: &[State], sequences: usize) -> Result<States, TensorError> {
-        let tensors = states.iter().map(|state| Tensor::zeros(state.spec(sequences))).collect::<Result<_, _>>()?;
-        Ok(States { tensors })
+    /// Zeros for that many sequences, in memory of `pool`.
+    pub(super) fn new(states: &[State], sequences: usize, pool: &Arc<BufferPool>) -> Result<States, TensorError> {
+        let zeros = |state: &State| {
+            let mut tensor = Tensor::from_pool(pool, state.spec(sequences))?;
+            memory::fill(tensor.bytes_mut(), &0);
+            Ok(tensor)
+        };
+        Ok(States { tensors: states.iter().map(zeros).collect::<Result<_, TensorError>>()? })
     }
 
     /// Whether they are those of a model with these states.
@@ -67,15 +73,15 @@ impl States {
         self.tensors.iter().map(|tensor| tensor.bytes().len()).sum()
     }
 
-    /// The states of these sequences, in this order.
-    pub(super) fn of(&self, sequences: &[usize]) -> Result<Vec<Tensor>, DecoderError> {
+    /// The states of these sequences, in this order; copies are in memory of `pool`.
+    pub(super) fn of(&self, sequences: &[usize], pool: &Arc<BufferPool>) -> Result<Vec<Tensor>, DecoderError> {
         let rows = |tensor: &Tensor| -> Result<Tensor, TensorError> {
             let shape = tensor.shape();
             if sequences.iter().copied().eq(0..shape[0]) {
                 return Ok(tensor.clone());
             }
             let sizes = std::iter::once(sequences.len()).chain(shape[1..].iter().copied());
-            let mut picked = Tensor::zeros(TensorSpec::new(tensor.dtype(), sizes))?;
+            let mut picked = Tensor::from_pool(pool, TensorSpec::new(tensor.dtype(), sizes))?;
             let row = tensor.bytes().len() / shape[0].max(1);
             for (to, &sequence) in picked.bytes_mut().chunks_exact_mut(row.max(1)).zip(sequences) {
                 to.copy_from_slice(&tensor.bytes()[sequence * row..][..row]);

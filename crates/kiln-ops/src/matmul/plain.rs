@@ -69,6 +69,9 @@ impl Arithmetic for f64 {
 /// Rows for which a right-hand side is packed.
 const MANY_ROWS: usize = 4;
 
+/// Rows that are multiplied with a panel between two checks whether the request shall go on.
+const ROWS_BETWEEN_CHECKS: usize = 64;
+
 /// Multiply-adds of `f64` that take as long as moving a byte.
 const WORK: usize = 4;
 
@@ -92,10 +95,12 @@ fn multiply_by_panels(problem: &Problem, a: &[f64], b: &[f64], c: &mut [f64], cx
     // Whole rows.
     let each = share(m, n.saturating_mul(k) / WORK, cx.parallel).min(m);
     try_each_chunk(cx.parallel, c, each * n, &|index, c| {
-        for (panel, right) in panels.chunks_exact((WIDTH * k).max(1)).enumerate() {
-            cx.check_stop()?;
-            let left = &a[index * each * k..][..c.len() / n * k];
-            multiply_rows(Isa::detect(), left, k, right, c, n, panel * WIDTH);
+        for (block, c) in c.chunks_mut(ROWS_BETWEEN_CHECKS * n).enumerate() {
+            let left = &a[(index * each + block * ROWS_BETWEEN_CHECKS) * k..][..c.len() / n * k];
+            for (panel, right) in panels.chunks_exact((WIDTH * k).max(1)).enumerate() {
+                cx.check_stop()?;
+                multiply_rows(Isa::detect(), left, k, right, c, n, panel * WIDTH);
+            }
         }
         Ok(())
     })

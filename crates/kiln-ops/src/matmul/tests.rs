@@ -39,6 +39,32 @@ fn vectors_become_matrices_and_batches_broadcast() {
 }
 
 #[test]
+fn many_rows_of_f64_by_panels_are_sums_in_order_however_they_are_stored() {
+    let (m, n, k) = (150, 21, 9);
+    let number = |at: usize| ((at * 7919 + 13) % 1009) as f64 / 504.5 - 1.0;
+    let (left, right) =
+        (|row: usize, at: usize| number(row * k + at), |at: usize, column: usize| number(at * n + column));
+    let mut expected = Vec::new();
+    for (row, column) in (0..m).flat_map(|row| (0..n).map(move |column| (row, column))) {
+        expected.push((0..k).fold(0.0, |sum, at| sum + left(row, at) * right(at, column)));
+    }
+    for [turned_left, turned_right] in [[0, 0], [1, 0], [0, 1], [1, 1]] {
+        let a: Vec<f64> = match turned_left {
+            0 => (0..m * k).map(|at| left(at / k, at % k)).collect(),
+            _ => (0..m * k).map(|at| left(at % m, at / m)).collect(),
+        };
+        let b: Vec<f64> = match turned_right {
+            0 => (0..k * n).map(|at| right(at / n, at % n)).collect(),
+            _ => (0..k * n).map(|at| right(at % k, at / k)).collect(),
+        };
+        let [a_shape, b_shape] =
+            [if turned_left == 0 { [m, k] } else { [k, m] }, if turned_right == 0 { [k, n] } else { [n, k] }];
+        let trial = Trial::new("Gemm").int("transA", turned_left).int("transB", turned_right);
+        trial.input(&a_shape, &a).input(&b_shape, &b).gives(&[m, n], &expected);
+    }
+}
+
+#[test]
 fn a_known_product() {
     let (a, b) = ([1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], [1.0f32, 0.0, -1.0, 2.0, 0.5, 1.0]);
     Trial::new("MatMul").input(&[2, 3], &a).input(&[3, 2], &b).gives(&[2, 2], &[0.5f32, 7.0, 2.0, 16.0]);

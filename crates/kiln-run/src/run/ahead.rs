@@ -11,7 +11,8 @@
 //! The preparation of a stretch's nodes follows from shapes alone, and from constants folded per shape (`spans`). So
 //! all nodes are prepared one after the other, with *hollow* tensors (types and shapes without elements) for values
 //! that are not computed yet. A node that makes such constants runs at once, because others are prepared with their
-//! contents; it does not run a second time. Then the steps run. The threads that will run them are woken meanwhile.
+//! contents; it does not run a second time. Then the steps run. The threads that will run a long stretch are woken
+//! meanwhile.
 //!
 //! # Consequences
 //!
