@@ -3,8 +3,9 @@
 use kiln_model::{Graph, GraphBuilder, ValueId};
 use kiln_tensor::{DType, Tensor};
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 
-use super::devices::{Request, distance, emulated, run, same_everywhere, session};
+use super::devices::{Request, devices, distance, run, same_everywhere, session};
 use super::draw;
 
 /// Sums are taken in another order on a device.
@@ -168,21 +169,26 @@ fn an_encoder_and_its_mirror_join_what_they_saw() {
     same_everywhere("mirror", &net.finish(), &images("x", &[[1, 4, 8, 8], [2, 4, 12, 6]]), TOLERANCE);
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 200, ..ProptestConfig::default() })]
-
-    #[test]
-    fn graphs_drawn_at_random_give_the_same(choices in prop::collection::vec(any::<u16>(), 8..120)) {
+#[test]
+fn graphs_drawn_at_random_give_the_same() {
+    let devices = devices();
+    let config = ProptestConfig { cases: 48, max_shrink_iters: 200, ..ProptestConfig::default() };
+    let run = TestRunner::new(config).run(&prop::collection::vec(any::<u16>(), 8..120), |choices| {
         let drawn = draw::draw(&choices, draw::Form::default());
         let on = |device| {
             let session = session(&drawn.graph, device)?;
             drawn.requests.iter().map(|request| run(&session, request)).collect::<Result<Vec<_>, String>>()
         };
-        let expected = on(None).map_err(TestCaseError::fail)?;
-        let found = on(Some(emulated())).map_err(|error| TestCaseError::fail(format!("{error}\n{}", drawn.told())))?;
-        for (expected, found) in expected.iter().flatten().zip(found.iter().flatten()) {
-            let distance = distance(expected, found);
-            prop_assert!(distance <= TOLERANCE, "{distance:e}\n{}", drawn.told());
+        let failed = |error: String| TestCaseError::fail(format!("{error}\n{}", drawn.told()));
+        let expected = on(None).map_err(failed)?;
+        for (name, device) in &devices {
+            let found = on(Some(device.clone())).map_err(|error| failed(format!("{name}: {error}")))?;
+            for (expected, found) in expected.iter().flatten().zip(found.iter().flatten()) {
+                let distance = distance(expected, found);
+                prop_assert!(distance <= TOLERANCE, "{name}: {distance:e}\n{}", drawn.told());
+            }
         }
-    }
+        Ok(())
+    });
+    run.unwrap_or_else(|failure| panic!("{failure}"));
 }
