@@ -137,13 +137,14 @@ impl Arena {
         Ok(Region { arena: self.clone(), address, bytes })
     }
 
-    /// Allocates another piece, as large as all before it where the bound allows.
+    /// Allocates another piece, half as large as all before it where the bound allows: pieces are few, and an arena never
+    /// takes half as much again as it needs.
     fn grow(&self, state: &mut State, need: u64) -> Result<()> {
         let room = self.most - state.stats.taken;
         if need > room {
             return Err(KernelError::DeviceMemory { need, room });
         }
-        let wanted = need.max(state.stats.taken).max(FIRST).min(room);
+        let wanted = need.max(state.stats.taken / 2).max(FIRST).min(room);
         let (bytes, address) = match self.device.reserve(wanted) {
             Ok(address) => (wanted, address),
             Err(_) if wanted > need => (need, self.device.reserve(need)?),

@@ -33,6 +33,9 @@ pub fn open(ordinal: u32, options: &OpenOptions) -> Result<Arc<dyn Device>> {
     Ok(Arc::new(CudaDevice { facts, libraries, lt: OnceLock::new(), cudnn: OnceLock::new(), context }))
 }
 
+/// Proposals that a policy allows and a request reads: the one that it takes, and runners-up for its record.
+const ENOUGH: usize = 4;
+
 /// A library's handle, created at its first use, or the reason why it could not be.
 type Started<T> = OnceLock<std::result::Result<Arc<T>, String>>;
 
@@ -64,13 +67,21 @@ impl CudaDevice {
     }
 
     /// Proposals for a convolution: those of the graph interface, then the numbered algorithms, some of which always
-    /// compute in strict `f32`. It is an error only if neither interface has any.
+    /// compute in strict `f32`. A request asks for the latter only if it may use none of the former. It is an error
+    /// only if neither interface has any.
     fn convolutions(&self, conv: &ConvProblem, policy: &Policy, heuristic: Heuristic) -> Result<Vec<Algorithm>> {
         let cudnn = self.cudnn()?;
-        let mut graph = graph::heuristics(cudnn, conv, heuristic);
+        let (all, mut allowed) = (heuristic != Heuristic::Quick, 0);
+        let mut graph = graph::heuristics(cudnn, conv, heuristic, |one| {
+            allowed += usize::from(policy.allows(one).is_ok());
+            !all && allowed >= ENOUGH
+        });
+        if !all && allowed > 0 {
+            return graph;
+        }
         // The slower mode ranks better and has other proposals; neither list contains the other.
         if heuristic == Heuristic::Thorough
-            && let Ok(quick) = graph::heuristics(cudnn, conv, Heuristic::Quick)
+            && let Ok(quick) = graph::heuristics(cudnn, conv, Heuristic::Quick, |_| false)
         {
             let mut all = graph.unwrap_or_default();
             let new: Vec<Algorithm> = quick.into_iter().filter(|one| !all.contains(one)).collect();

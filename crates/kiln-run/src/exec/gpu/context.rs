@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kiln_kernels::gpu::{Arena, Device, Policy, Scope};
 
+use super::kin::Kinship;
 use super::traffic::Traffic;
 use crate::record::{BUILD, Engine, Fingerprint};
 
@@ -18,6 +19,8 @@ pub struct GpuCx {
     pub policy: Policy,
     /// Counts of the copies to the device and back.
     pub traffic: Traffic,
+    /// The rankings of problems that were solved, for problems that differ in their images' sizes.
+    pub(in crate::exec) kin: Kinship,
     /// Digests of what the choices of each scope depend on, in the order of [`SCOPES`].
     scopes: [u64; SCOPES.len()],
 }
@@ -33,7 +36,7 @@ impl GpuCx {
             let digest = Fingerprint::from_facts(device.facts().of_scope(scope)).digest();
             u64::from_le_bytes(std::array::from_fn(|place| digest[place]))
         });
-        GpuCx { device, arena, policy, traffic: Traffic::default(), scopes }
+        GpuCx { device, arena, policy, traffic: Traffic::default(), kin: Kinship::default(), scopes }
     }
 
     /// A short form of the facts that choices of that scope depend on: the first bytes of their digest.

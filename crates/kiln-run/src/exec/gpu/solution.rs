@@ -23,6 +23,8 @@ pub enum Origin {
     /// A later candidate of a record, at that place: the policy does not allow those before it, or they do not work any
     /// more.
     RunnerUp(u32),
+    /// A candidate of the ranking of the problem's kin.
+    Kin,
     /// The first proposal of the heuristics that is allowed and works, or there is none.
     Heuristic,
     /// The winner of a measurement.

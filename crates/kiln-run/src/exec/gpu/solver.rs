@@ -2,8 +2,9 @@
 //!
 //! The policy is a part of the key in memory, but not of a problem's key in records: a process with another policy
 //! takes another candidate of the same record. A record is a hint. Its candidates are tried in order: one that the
-//! library does not make any more is noted, and the next one is taken. Where none is left, the heuristics are asked,
-//! which takes a few microseconds to milliseconds and measures nothing.
+//! library does not make any more is noted, and the next one is taken. A problem without a record takes the ranking of
+//! its [kin](super::kin). Where neither has a way, the heuristics are asked, which takes a few microseconds to
+//! milliseconds and measures nothing.
 
 use std::sync::Arc;
 
@@ -133,7 +134,7 @@ impl BuildCx {
     }
 }
 
-/// The builder: a record if one serves, else the heuristics; then records what is new.
+/// The builder: a record if one serves, else the ranking of its kin, else the heuristics; then records what is new.
 fn build(key: &SolverKey, cx: &BuildCx) -> Result<Built<Solution>, BuildError> {
     let gpu = cx.gpu()?;
     let recalled = key.recall(cx);
@@ -148,7 +149,12 @@ fn build(key: &SolverKey, cx: &BuildCx) -> Result<Built<Solution>, BuildError> {
         if !cx.records.may_choose() {
             return Err(BuildError::NotRecorded { family: posed(&key.problem, key.scope).family() });
         }
-        (solution, sound) = choose(gpu, key, &mut known);
+        if recalled.is_none() {
+            solution = inherit(gpu, key, &mut known);
+        }
+        if solution.is_none() {
+            (solution, sound) = choose(gpu, key, &mut known);
+        }
         // A network cannot do without this solver: if the record's refusals leave no way, they are dropped.
         if solution.is_none() && !can_be_split(&key.problem) && !known.refused.is_empty() {
             known.refused.clear();
@@ -158,6 +164,9 @@ fn build(key: &SolverKey, cx: &BuildCx) -> Result<Built<Solution>, BuildError> {
     // Where the library failed and gave nothing, nothing is recorded, so that the next process asks it again.
     if (sound || !known.candidates.is_empty()) && recalled.is_none_or(|(before, _)| before != known) {
         posed(&key.problem, key.scope).keep(&cx.records, &known, evidence);
+    }
+    if solution.is_some() || sound && can_be_split(&key.problem) {
+        gpu.kin.keep(key, &known);
     }
     let value = solution.unwrap_or_else(|| Solution::nothing(Origin::Heuristic));
     Ok(Built { bytes: value.weigh(), value, from_record })
@@ -188,6 +197,27 @@ fn replay(gpu: &GpuCx, key: &SolverKey, known: &mut Ranking) -> Option<Solution>
         }
     }
     None
+}
+
+/// The first candidate of the ranking of the problem's kin that is allowed and works here. `known` becomes that ranking
+/// if there is one; otherwise only what does not work is noted in it.
+fn inherit(gpu: &GpuCx, key: &SolverKey, known: &mut Ranking) -> Option<Solution> {
+    let mut ranking = gpu.kin.recall(key)?;
+    let mut solution = replay(gpu, key, &mut ranking);
+    match &mut solution {
+        Some(found) => {
+            found.origin = Origin::Kin;
+            // Scratch memory depends on the sizes.
+            let engine = found.algorithm.as_ref().map(|algorithm| &algorithm.engine);
+            let in_use = ranking.candidates.iter_mut().find(|one| Some(&one.algorithm.engine) == engine);
+            if let (Some(candidate), Some(algorithm)) = (in_use, &found.algorithm) {
+                candidate.algorithm = algorithm.clone();
+            }
+        }
+        None => ranking.candidates.clear(),
+    }
+    *known = ranking;
+    solution
 }
 
 /// The first proposal of the heuristics that is allowed and works, and whether the library answered every question.

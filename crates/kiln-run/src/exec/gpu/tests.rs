@@ -1,6 +1,7 @@
 //! Choices on an emulated device: when libraries are asked, what is recorded, and how a record serves under another
 //! policy, with another library, and from hostile hands.
 
+mod kin;
 mod modules;
 mod search;
 

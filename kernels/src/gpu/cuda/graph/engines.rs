@@ -19,8 +19,14 @@ const MOST_KNOBS: usize = 64;
 /// Notes that an engine may have; there are 10 kinds.
 const MOST_NOTES: usize = 32;
 
-/// The library's proposals for a problem, best first, in one mode.
-pub(in super::super) fn heuristics(cudnn: &Cudnn, conv: &ConvProblem, heuristic: Heuristic) -> Result<Vec<Algorithm>> {
+/// The library's proposals for a problem, best first, in one mode, until one of them is `enough`: reading a proposal
+/// takes the library as long as a small kernel runs.
+pub(in super::super) fn heuristics(
+    cudnn: &Cudnn,
+    conv: &ConvProblem,
+    heuristic: Heuristic,
+    mut enough: impl FnMut(&Algorithm) -> bool,
+) -> Result<Vec<Algorithm>> {
     let mode = match heuristic {
         Heuristic::Quick => Mode::CUDNN_HEUR_MODE_A,
         Heuristic::Thorough => Mode::CUDNN_HEUR_MODE_B,
@@ -34,8 +40,17 @@ pub(in super::super) fn heuristics(cudnn: &Cudnn, conv: &ConvProblem, heuristic:
         let answer = asked.finish()?;
         let configs =
             answer.all_parts(Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)?;
-        // A proposal that cannot be read is left out.
-        Ok(configs.into_iter().filter_map(|config| read(config, handle).ok()).collect())
+        let mut found = Vec::new();
+        for config in configs {
+            // A proposal that cannot be read is left out.
+            let Ok(one) = read(config, handle) else { continue };
+            let last = enough(&one);
+            found.push(one);
+            if last {
+                break;
+            }
+        }
+        Ok(found)
     })
 }
 
