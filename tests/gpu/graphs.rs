@@ -172,7 +172,8 @@ fn an_encoder_and_its_mirror_join_what_they_saw() {
 #[test]
 fn graphs_drawn_at_random_give_the_same() {
     let devices = devices();
-    let config = ProptestConfig { cases: 48, max_shrink_iters: 200, ..ProptestConfig::default() };
+    let config =
+        ProptestConfig { cases: 48, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() };
     let run = TestRunner::new(config).run(&prop::collection::vec(any::<u16>(), 8..120), |choices| {
         let drawn = draw::draw(&choices, draw::Form::default());
         let on = |device| {

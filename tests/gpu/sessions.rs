@@ -60,6 +60,32 @@ fn an_index_outside_is_refused_and_the_next_request_is_served() {
 }
 
 #[test]
+fn constant_indices_are_sent_once_for_a_shape_and_refused_where_they_are_outside() {
+    let mut net = GraphBuilder::new("picks", 17);
+    let x = net.input("x", DType::F32, ["N".into(), 4.into()]);
+    let weights = net.constant(floats(&[4, 4], 1));
+    let product = net.op("MatMul", &[x, weights], &[]);
+    let ids = net.constant(Tensor::from_vec([3], vec![2i64, 0, -1]).unwrap());
+    let picked = net.op("Gather", &[product, ids], &[]);
+    net.output("y", picked);
+    let graph = net.finish();
+    let request = |rows: usize| vec![("x".to_owned(), floats(&[rows, 4], 3))];
+    for (name, device) in devices() {
+        let session = session(&graph, Some(device)).unwrap();
+        let first = run(&session, &request(5)).unwrap();
+        let sent = session.device_stats().unwrap().to_device.copies;
+        for _ in 0..5 {
+            assert!(run(&session, &request(5)).unwrap()[0].same(&first[0]), "{name}");
+        }
+        let more = session.device_stats().unwrap().to_device.copies - sent;
+        assert_eq!(more, 5, "{name}: the input, once a request");
+        let error = run(&session, &request(2)).unwrap_err();
+        assert!(error.contains("index 2"), "{name}: {error}");
+        assert!(run(&session, &request(5)).unwrap()[0].same(&first[0]), "{name}");
+    }
+}
+
+#[test]
 fn a_device_without_room_is_an_error_at_load_or_in_the_request_and_nothing_is_lost() {
     for (name, device) in devices() {
         let bounded = |bytes: u64| SessionOptions { device_bytes: bytes, ..options(Some(device.clone())) };

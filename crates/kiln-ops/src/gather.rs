@@ -11,7 +11,7 @@ use kiln_kernels::gpu::source::gather::GatherKernel;
 use kiln_kernels::memory::{self, Collect, Pace};
 use kiln_kernels::parallel::{Parallel, for_each_chunk};
 use kiln_run::DeviceCx;
-use kiln_run::device::Operand;
+use kiln_run::device::{ON_DEVICE, Operand};
 use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Compact, Shape, Tensor, TensorSpec};
 
@@ -48,6 +48,8 @@ struct Gather {
     axis: i64,
     /// The data, where they are constant, in compact form, and lie in rows.
     table: Option<Table>,
+    /// The indices, where they are constant and the node runs on a device, which gets them once for each shape.
+    indices: Option<Tensor>,
 }
 
 /// Rows of numbers in compact form.
@@ -72,7 +74,8 @@ impl Gather {
             form.stored.fetch();
             Table { form, first }
         });
-        Gather { axis, table }
+        let indices = cx.graph.constant_input(cx.node, 1).filter(|_| cx.node.is_marked(ON_DEVICE)).cloned();
+        Gather { axis, table, indices }
     }
 }
 
@@ -110,13 +113,20 @@ impl Node for Gather {
         let (data, indices) = (required(inputs, 0)?, required(inputs, 1)?);
         let axis = axis_of(self.axis, data.shape().len())?;
         let (outer, size, inner) = around(data.shape(), axis);
-        // The processor has the indices and checks them in every request: the device has nothing to report.
-        cx.indices(1, size);
+        // The processor has the indices and checks them, in every request if they may change: the device has nothing to
+        // report.
+        let picked = if let Some(constant) = &self.indices {
+            places(constant, size)?;
+            cx.table(constant.bytes())?
+        } else {
+            cx.indices(1, size);
+            Operand::Input(1)
+        };
         let fault = cx.scratch(4);
         let [outer, size, inner, count] = [outer, size, inner, indices.len()].map(|size| size as u64);
         let kernel =
             GatherKernel::new(data.dtype().size() as u8, outer, size, inner, count, indices.dtype().size() as u8)?;
-        cx.kernel(kernel, &[Some(Operand::Input(0)), Some(Operand::Input(1)), Some(fault)], Operand::Output(0))
+        cx.kernel(kernel, &[Some(Operand::Input(0)), Some(picked), Some(fault)], Operand::Output(0))
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
