@@ -80,7 +80,7 @@ def torch_side(sizes, tf32, benchmark):
 
 
 def kiln_side(kiln, path, sizes, tf32, cache, tune="off"):
-    """What `kiln bench` says of the same sizes, in a process of its own."""
+    """What `kiln bench` says of the same sizes, in a process of its own, with room for as many plans as PyTorch keeps."""
     with tempfile.TemporaryDirectory() as folder:
         trace = os.path.join(folder, "trace.json")
         inputs = [{"name": "input", "dtype": "float32", "shape": ["N", 3, "H", "W"], "fill": "unit"}]
@@ -90,7 +90,7 @@ def kiln_side(kiln, path, sizes, tf32, cache, tune="off"):
         out = os.path.join(folder, "out.json")
         command = [kiln, "bench", path, "--trace", trace, "--device", "cuda", "--iters", str(STEADY), "--json", out]
         command += ["--cache-dir", cache, "--tune", tune] + (["--tf32"] if tf32 else [])
-        subprocess.run(command, check=True, stdout=sys.stderr)
+        subprocess.run(command, check=True, stdout=sys.stderr, env={"KILN_CACHE_BYTES": "2GiB", **os.environ})
         with open(out) as file:
             return json.load(file)
 

@@ -49,6 +49,9 @@ struct LibraryView {
     version_text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String>,
+    /// A file in a folder of `KILN_CUDA_LIB_DIRS` in whose place the loader took that one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    passed_over: Option<String>,
     /// Why it is not used.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_used: Option<String>,
@@ -89,6 +92,7 @@ fn view() -> Outcome<View> {
                     version: Some(found.version),
                     version_text: Some(version_text(name, found.version)),
                     path: found.path.map(|path| path.display().to_string()),
+                    passed_over: found.passed_over.map(|path| path.display().to_string()),
                     not_used: None,
                 },
                 Err(reason) => LibraryView { name, used_for, not_used: Some(reason), ..LibraryView::default() },
@@ -117,7 +121,10 @@ fn print(view: &View, screen: &mut dyn Write) -> Outcome {
     if !view.libraries.is_empty() {
         let mut table = Table::new(&["library", "used for", "version", "file, or why it is not used"]);
         for library in &view.libraries {
-            let from = library.not_used.clone().or(library.path.clone()).unwrap_or_default();
+            let mut from = library.not_used.clone().or(library.path.clone()).unwrap_or_default();
+            if let Some(other) = &library.passed_over {
+                from += &format!(" (not {other}: the loader has this one under a shorter name)");
+            }
             let version = library.version_text.clone().unwrap_or_else(|| "-".to_owned());
             table.row([library.name.to_owned(), library.used_for.to_owned(), version, from]);
         }
@@ -174,15 +181,23 @@ mod tests {
             used_for: "convolutions",
             version: Some(91900),
             version_text: Some("9.19.0".to_owned()),
-            path: Some("/lib/libcudnn.so.9".to_owned()),
+            path: Some("/lib/libcudnn.so".to_owned()),
+            passed_over: Some("/other/libcudnn.so.9".to_owned()),
             not_used: None,
         };
         let missing = LibraryView { name: "NVRTC", not_used: Some("nowhere".to_owned()), ..LibraryView::default() };
         let view = View { built_in: true, libraries: vec![found, missing], devices: vec![device], no_devices: None };
         let text = shown(&view);
-        for part in
-            ["9.19.0", "/lib/libcudnn.so.9", "nowhere", "cuda:1", "NVIDIA Something", "9.0", "132", "144384.0 MiB"]
-        {
+        for part in [
+            "9.19.0",
+            "/lib/libcudnn.so (not /other/libcudnn.so.9",
+            "nowhere",
+            "cuda:1",
+            "NVIDIA Something",
+            "9.0",
+            "132",
+            "144384.0 MiB",
+        ] {
             assert!(text.contains(part), "no {part} in:\n{text}");
         }
         let json = serde_json::to_value(&view).unwrap();

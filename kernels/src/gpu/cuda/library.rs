@@ -6,7 +6,9 @@
 //! after that. A loaded library stays loaded.
 //!
 //! The caller's folders are searched before the loader's: when a file has been loaded by its full path, its SONAME
-//! gives the same file, to cudarc and to the libraries themselves.
+//! gives the same file, to cudarc and to the libraries themselves. cudarc asks for the name without a version first.
+//! Where one of the loader's own folders has a file of that name, the loader takes it, and the report says which file
+//! of the caller's was passed over.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -36,6 +38,16 @@ pub struct Found {
     pub version: u64,
     /// The file that it was loaded from, where the loader reports it.
     pub path: Option<PathBuf>,
+    /// A file in a folder that the caller named, which is not used because the loader has another of a name that is
+    /// asked for earlier.
+    pub passed_over: Option<PathBuf>,
+}
+
+/// A library that is loaded and complete, and its files as [`Found`] has them.
+struct Opened {
+    library: Loaded,
+    path: Option<PathBuf>,
+    passed_over: Option<PathBuf>,
 }
 
 /// All libraries: each one, or the reason why it may not be called.
@@ -166,16 +178,17 @@ impl Library {
         }
     }
 
-    /// Loads the library and checks that it is complete; also returns its file.
-    fn load(self, dirs: &[PathBuf]) -> Result<(Loaded, Option<PathBuf>), String> {
-        let mut refused = Vec::new();
+    /// Loads the library and checks that it is complete.
+    fn load(self, dirs: &[PathBuf]) -> Result<Opened, String> {
+        let (mut refused, mut wished) = (Vec::new(), None);
         let names = cudarc::get_lib_name_candidates(self.stem());
         for dir in dirs {
             // A relative folder without a slash would be taken for a name to look for.
             let Ok(dir) = std::path::absolute(dir) else { continue };
             for path in names.iter().map(|name| dir.join(name)).filter(|path| path.is_file()) {
-                if let Err(reason) = load(&path).map(std::mem::forget) {
-                    refused.push(reason);
+                match load(&path).map(std::mem::forget) {
+                    Ok(()) => wished = wished.or(Some(path)),
+                    Err(reason) => refused.push(reason),
                 }
             }
         }
@@ -195,7 +208,9 @@ impl Library {
                 let file = path.map_or(name.clone(), |path| path.display().to_string());
                 return Err(format!("{file} is too old: it lacks {missing}"));
             }
-            return Ok((loaded, path));
+            let real = |path: &PathBuf| std::fs::canonicalize(path).ok();
+            let passed_over = wished.filter(|wished| real(wished) != path.as_ref().and_then(real));
+            return Ok(Opened { library: loaded, path, passed_over });
         }
         refused.dedup();
         let nowhere = format!("no {} in the loader's folders", names.last().map_or(self.stem(), String::as_str));
@@ -204,9 +219,9 @@ impl Library {
 
     /// The library, with its version; cuDNN is only requested through [`Libraries::find`].
     fn find(self, dirs: &[PathBuf]) -> Result<Found, String> {
-        let (loaded, path) = self.load(dirs)?;
+        let Opened { library, path, passed_over } = self.load(dirs)?;
         // cudarc keeps pointers into the library, and its work may run at any time.
-        std::mem::forget(loaded);
+        std::mem::forget(library);
         // SAFETY: loading runs the initialisers of a library that was just loaded, which do nothing a second time.
         let present = unsafe {
             match self {
@@ -220,7 +235,7 @@ impl Library {
             return Err("it was loaded, but cudarc does not find it".to_owned());
         }
         let version = self.version().ok_or_else(|| "it does not tell its version".to_owned())?;
-        Ok(Found { version, path })
+        Ok(Found { version, path, passed_over })
     }
 
     /// The version of a library that is loaded and complete.
@@ -266,8 +281,8 @@ fn find_cudnn(dirs: &[PathBuf], with_cublaslt: bool) -> Result<(Found, u64), Str
     if !with_cublaslt {
         return Err("not used without cuBLASLt, for want of which it would abort the process".to_owned());
     }
-    let (loaded, path) = Library::Cudnn.load(dirs)?;
-    std::mem::forget(loaded);
+    let Opened { library, path, .. } = Library::Cudnn.load(dirs)?;
+    std::mem::forget(library);
     for part in CUDNN_PARTS {
         let name = format!("libcudnn_{part}.so.9");
         // Beside the file itself, as its own search path says, and otherwise where the loader looks.

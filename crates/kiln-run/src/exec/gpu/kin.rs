@@ -12,11 +12,10 @@
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
-use kiln_kernels::gpu::{ConvProblem, Problem};
+use kiln_kernels::gpu::{ConvProblem, Policy, Problem};
 use lru::LruCache;
 
 use super::ranking::{Candidate, Ranking};
-use super::solver::SolverKey;
 
 /// Kin that are kept, each with a ranking of about a kilobyte. A network has some tens of different convolutions, each
 /// with a few kin.
@@ -34,15 +33,16 @@ struct Kin {
 }
 
 impl Kin {
-    /// The kin of a key; `None` where it has none. Heuristics for matrix products take microseconds, so products ask.
-    fn of(key: &SolverKey) -> Option<Kin> {
-        let Problem::Conv(conv) = key.problem else { return None };
-        if key.policy.deterministic {
+    /// The kin of a problem; `None` where it has none. Heuristics for matrix products take microseconds, so products
+    /// ask.
+    fn of(problem: &Problem, scope: u64, policy: &Policy) -> Option<Kin> {
+        let &Problem::Conv(conv) = problem else { return None };
+        if policy.deterministic {
             return None;
         }
         let positions = conv.output.iter().try_fold(u64::from(conv.batch), |all, &one| all.checked_mul(one.into()))?;
         let shape = ConvProblem { batch: 0, input: [0; 3], output: [0; 3], ..conv };
-        Some(Kin { shape, octave: positions.checked_ilog2()?, scope: key.scope })
+        Some(Kin { shape, octave: positions.checked_ilog2()?, scope })
     }
 }
 
@@ -58,8 +58,8 @@ impl Default for Kinship {
 
 impl Kinship {
     /// The ranking of the problem's kin, of which nothing was measured for the problem itself.
-    pub(in crate::exec) fn recall(&self, key: &SolverKey) -> Option<Ranking> {
-        let kin = Kin::of(key)?;
+    pub(in crate::exec) fn recall(&self, problem: &Problem, scope: u64, policy: &Policy) -> Option<Ranking> {
+        let kin = Kin::of(problem, scope, policy)?;
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&kin)?.clone();
         let candidates =
             (0..).zip(known).map(|(rank, one)| Candidate { algorithm: one.algorithm, nanos: 0, rank }).collect();
@@ -67,8 +67,8 @@ impl Kinship {
     }
 
     /// Keeps the ranking of a solved problem for its kin. The first one stays until one was measured.
-    pub(in crate::exec) fn keep(&self, key: &SolverKey, ranking: &Ranking) {
-        let Some(kin) = Kin::of(key) else { return };
+    pub(in crate::exec) fn keep(&self, problem: &Problem, scope: u64, policy: &Policy, ranking: &Ranking) {
+        let Some(kin) = Kin::of(problem, scope, policy) else { return };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if ranking.measured_under.is_some() || !known.contains(&kin) {
             known.put(kin, ranking.candidates.clone());

@@ -166,7 +166,7 @@ fn build(key: &SolverKey, cx: &BuildCx) -> Result<Built<Solution>, BuildError> {
         posed(&key.problem, key.scope).keep(&cx.records, &known, evidence);
     }
     if solution.is_some() || sound && can_be_split(&key.problem) {
-        gpu.kin.keep(key, &known);
+        gpu.kin.keep(&key.problem, key.scope, &key.policy, &known);
     }
     let value = solution.unwrap_or_else(|| Solution::nothing(Origin::Heuristic));
     Ok(Built { bytes: value.weigh(), value, from_record })
@@ -202,7 +202,7 @@ fn replay(gpu: &GpuCx, key: &SolverKey, known: &mut Ranking) -> Option<Solution>
 /// The first candidate of the ranking of the problem's kin that is allowed and works here. `known` becomes that ranking
 /// if there is one; otherwise only what does not work is noted in it.
 fn inherit(gpu: &GpuCx, key: &SolverKey, known: &mut Ranking) -> Option<Solution> {
-    let mut ranking = gpu.kin.recall(key)?;
+    let mut ranking = gpu.kin.recall(&key.problem, key.scope, &key.policy)?;
     let mut solution = replay(gpu, key, &mut ranking);
     match &mut solution {
         Some(found) => {

@@ -78,7 +78,7 @@ impl TuningJob for SearchJob {
             verdict.samples.saturating_add(if before.kind == EvidenceKind::Measured { before.samples } else { 0 });
         let evidence = Evidence::measured(verdict.nanos, samples).against(verdict.against);
         posed(&key.problem, key.scope).keep(&cx.records, &known, evidence);
-        gpu.kin.keep(key, &known);
+        gpu.kin.keep(&key.problem, key.scope, &key.policy, &known);
         if verdict.winner == 0 {
             return Ended::Tuned(None);
         }

@@ -7,8 +7,10 @@ fn sized(size: u32) -> ConvProblem {
     ConvProblem { input: [1, size, size], output: [1, size, size], ..CONV }
 }
 
-fn key(process: &Process, conv: ConvProblem) -> SolverKey {
-    SolverKey::new(&Problem::Conv(conv), process.gpu())
+/// Keeps a ranking of a solved convolution for its kin.
+fn keep(process: &Process, conv: ConvProblem, ranking: &Ranking) {
+    let (gpu, problem) = (process.gpu(), Problem::Conv(conv));
+    gpu.kin.keep(&problem, gpu.scope_of(&problem), &gpu.policy, ranking);
 }
 
 /// How often a process asks after it has solved the plain convolution.
@@ -70,7 +72,7 @@ fn a_kins_algorithm_that_does_not_work_is_noted_and_the_library_asked() {
     let process = Process::plain();
     let gone = graph(99, &[]);
     let ranking = Ranking { candidates: vec![candidate(gone.clone())], ..Ranking::default() };
-    process.gpu().kin.keep(&key(&process, CONV), &ranking);
+    keep(&process, CONV, &ranking);
     let (solution, _) = process.solve(&Problem::Conv(sized(9)));
     assert_eq!(solution.origin, Origin::Heuristic);
     assert_eq!(solution.algorithm.as_ref().unwrap().engine, ordinary());
@@ -97,7 +99,7 @@ fn a_measured_order_takes_the_place_of_a_proposed_one() {
         measured_under: Some(Policy::default()),
         ..Ranking::default()
     };
-    process.gpu().kin.keep(&key(&process, sized(9)), &measured);
+    keep(&process, sized(9), &measured);
     assert_eq!(process.engine(&Problem::Conv(sized(10))), Some(split()));
     let own = process.ranking(&CudnnConvKey { problem: sized(10), ..process.key() }).0;
     assert_eq!((own.measured_under, own.candidates[0].nanos), (None, 0), "nothing was measured at this size");
