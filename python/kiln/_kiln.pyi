@@ -190,6 +190,7 @@ class Decoder:
         cls,
         model: str | PathLike[str] | bytes | bytearray | memoryview | _Member | _Readable,
         *,
+        embedding: str | PathLike[str] | None = None,
         external_data: dict[str, Any] | None = None,
         threads: int | None = None,
         pool: Pool | None = None,
@@ -236,6 +237,7 @@ class DecoderCache:
     @property
     def bytes(self) -> int: ...
     def fork(self, source: int, to: int, positions: int) -> None: ...
+    def announce(self, sequence: int, length: int) -> None: ...
     def rewind(self, sequence: int, length: int) -> None: ...
 
 @final

@@ -1,6 +1,7 @@
 //! The classes `kiln.Decoder` and `kiln.DecoderCache`: language models a token at a time. Steps run without the
 //! interpreter's lock.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
@@ -20,9 +21,10 @@ use crate::values;
 ///
 /// `model` is a model that onnxruntime-genai's builder writes for CPUs (GroupQueryAttention over `past_key_values`), or
 /// a plain export that extends its cache by Concat. It is given as a path, a `file://` URL or bytes. For bytes,
-/// `external_data` may have the files that the model names. `alias` says which outputs of a plain export are which
-/// inputs of the next step, if they do not have the usual names: `["cache_out.* -> cache_in.*"]`. The other options are
-/// those of `kiln.Session`.
+/// `external_data` may have the files that the model names. For a decoder that reads embeddings, `embedding` is the path
+/// of the model that makes embeddings of tokens, and `model` is a path too. `alias` says which outputs of a plain export
+/// are which inputs of the next step, if they do not have the usual names: `["cache_out.* -> cache_in.*"]`. The other
+/// options are those of `kiln.Session`.
 ///
 /// In the examples `language_model` is a small model that knows 13 tokens.
 ///
@@ -42,9 +44,9 @@ pub(crate) struct Decoder {
 impl Decoder {
     #[new]
     #[pyo3(
-        signature = (model, *, external_data=None, **options),
-        text_signature = "(model, *, external_data=None, threads=None, pool=None, cache_dir=None, cache_mode=None, \
-            cache_per_model=None, precision=None, numerics=None, max_isa=None, tune=None, pack=None, pack_verify=None, \
+        signature = (model, *, embedding=None, external_data=None, **options),
+        text_signature = "(model, *, embedding=None, external_data=None, threads=None, pool=None, cache_dir=None, \
+            cache_mode=None, cache_per_model=None, precision=None, numerics=None, max_isa=None, tune=None, pack=None, pack_verify=None, \
             pack_bytes=None, rehearse=None, profile=None, error_on_cache_miss=None, memory_bytes=None, \
             process_bytes=None, buffer_bytes=None, time_limit=None, load_time_limit=None, alias=None, remote=None, \
             remote_read_only=None)"
@@ -52,6 +54,7 @@ impl Decoder {
     fn new(
         py: Python<'_>,
         model: &Bound<'_, PyAny>,
+        embedding: Option<PathBuf>,
         external_data: Option<&Bound<'_, PyDict>>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Decoder> {
@@ -62,11 +65,18 @@ impl Decoder {
         let watch = Watch::new(&calls, None);
         let mut options = options::parse(py, options)?;
         options.load_cancel = Some(watch.cancel());
-        let loaded = match (Model::of(model)?, external_data) {
+        let model = Model::of(model)?;
+        if embedding.is_some() && !matches!(model, Model::Path(_)) {
+            return Err(errors::option(py, "embedding", "it is for a model that is a path"));
+        }
+        let loaded = match (model, external_data) {
             (Model::Path(_), Some(_)) => {
                 return Err(errors::option(py, "external_data", "a model that is a path has its files beside it"));
             }
-            (Model::Path(path), None) => py.detach(|| kiln::Decoder::load(&path, &options)),
+            (Model::Path(path), None) => py.detach(|| match &embedding {
+                Some(embedding) => kiln::Decoder::load_embedded(&path, embedding, &options),
+                None => kiln::Decoder::load(&path, &options),
+            }),
             (Model::Bytes(bytes), files) => {
                 let external = files.map(models::external).transpose()?.unwrap_or_default();
                 let bytes = models::shared(bytes.bind(py));
@@ -205,6 +215,22 @@ impl DecoderCache {
     fn fork(&self, py: Python<'_>, source: usize, to: usize, positions: usize) -> PyResult<()> {
         let forked = self.held(py)?.fork(source, to, positions);
         forked.map_err(|error| errors::decoder(py, &error))
+    }
+
+    /// Says that a text of `length` tokens will be read into a sequence, in one step or in several. Models that rotate by
+    /// other angles from some length on (Phi-3 with long contexts) then do so from the first step on. It holds until the
+    /// sequence is rewound, becomes a fork, or is longer. `kiln.Generator` and `kiln.Batch` say it of their prompts.
+    ///
+    /// >>> decoder = kiln.Decoder(language_model)
+    /// >>> cache = decoder.cache()
+    /// >>> cache.announce(0, 4)
+    /// >>> for part in [[1, 2], [3, 4]]:
+    /// ...     _ = decoder.step(cache, [part])
+    /// >>> cache.lengths
+    /// [4]
+    fn announce(&self, py: Python<'_>, sequence: usize, length: usize) -> PyResult<()> {
+        self.held(py)?.announce(sequence, length);
+        Ok(())
     }
 
     /// Forgets the positions of a sequence from `length` on.

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from conftest import WORDS, language_model, unary
+from onnx import TensorProto, helper
 
 import kiln
 
@@ -84,6 +85,44 @@ def test_steps_of_any_length_plan_nothing_after_the_first(decoder: kiln.Decoder)
     after = decoder.stats()
     assert after["cache"]["misses"] == before["cache"]["misses"]
     assert after["plans"]["misses"] == before["plans"]["misses"]
+
+
+def test_an_announced_length_changes_no_text_of_a_model_that_reads_none(decoder: kiln.Decoder) -> None:
+    plain, announced = decoder.cache(), decoder.cache()
+    announced.announce(0, 9)
+    announced.announce(7, 9)
+    for part in ([1, 2, 3], [4, 5]):
+        np.testing.assert_array_equal(decoder.step(plain, [part]), decoder.step(announced, [part]))
+
+
+def test_a_decoder_that_reads_embeddings_has_the_model_that_makes_them_before(
+    decoder: kiln.Decoder, tmp_path: Path
+) -> None:
+    whole = onnx.load_from_string(language_model())
+    embeds = next(node for node in whole.graph.node if "input_ids" in node.input)
+    rest, first = onnx.ModelProto(), onnx.ModelProto()
+    rest.CopyFrom(whole)
+    first.CopyFrom(whole)
+    rest.graph.node.remove(embeds)
+    for node in rest.graph.node:
+        node.input[:] = ["inputs_embeds" if name == "hidden" else name for name in node.input]
+    del rest.graph.input[0]
+    made = helper.make_tensor_value_info("inputs_embeds", TensorProto.FLOAT, ["batch", "new", 16])
+    rest.graph.input.insert(0, made)
+    del first.graph.node[:], first.graph.input[1:], first.graph.output[:]
+    first.graph.node.append(embeds)
+    first.graph.node[0].output[0] = "inputs_embeds"
+    first.graph.output.append(made)
+    for name, model in {"text.onnx": rest, "embedding.onnx": first}.items():
+        onnx.save(model, tmp_path / name)
+    parts = kiln.Decoder(tmp_path / "text.onnx", embedding=tmp_path / "embedding.onnx", threads=1, cache_mode="off")
+    tokens = [[1, 2, 3]]
+    expected = decoder.step(decoder.cache(), tokens)
+    np.testing.assert_allclose(parts.step(parts.cache(), tokens), expected, atol=1e-5)
+    with pytest.raises(kiln.ModelError, match="inputs_embeds"):
+        kiln.Decoder(tmp_path / "text.onnx", cache_mode="off")
+    with pytest.raises(kiln.OptionError, match="embedding"):
+        kiln.Decoder(language_model(), embedding=tmp_path / "embedding.onnx")
 
 
 def test_a_text_goes_on_until_it_ends(decoder: kiln.Decoder) -> None:

@@ -8,6 +8,7 @@
 
 mod bias;
 pub mod choose;
+mod embedding;
 mod handed;
 pub(super) mod packed;
 mod pages;
@@ -158,6 +159,23 @@ impl Decoder {
         let mut decoder = Decoder::make(graph, &[], name, options, &begun)?;
         decoder.pack_behind(packing.and_then(|packing| packed::start(packing, path, options)));
         Ok(decoder)
+    }
+
+    /// Loads an ONNX file of a decoder that reads embeddings (`inputs_embeds`), behind the file of the model that makes
+    /// embeddings of tokens: `embedding.onnx` of onnxruntime-genai, `embed_tokens.onnx` of transformers.js. Features of
+    /// images and sounds, which such a model may read as well, are those of none. The decoder is not packed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Decoder::load`]; [`DecoderError::Model`] also where the two do not belong together.
+    pub fn load_embedded(path: &Path, embedding: &Path, options: &SessionOptions) -> Result<Decoder, DecoderError> {
+        let begun = LoadClock::now(options);
+        let read = |path: &Path| {
+            attempt(&path.display().to_string(), &begun, || Ok(onnx::load(path, &options.onnx_limits())?))
+        };
+        let (mut graph, before) = (read(path)?, read(embedding)?);
+        embedding::prepend(before, &mut graph)?;
+        Decoder::make(graph, &[], path.display().to_string(), options, &begun)
     }
 
     /// Loads an ONNX model from memory, with the files that it names.
@@ -552,7 +570,11 @@ impl Decoder {
         }
         if let Some(name) = &roles.positions {
             let own = |entry: &Entry<'_>| (entry.before..entry.before + new).map(|position| position as i64);
-            inputs.push((name, Tensor::from_vec([count, new], entries.iter().flat_map(own).collected())?));
+            let shape = roles.position_rows.into_iter().chain([count, new]);
+            // A text has the same position in time, height and width.
+            let rows = roles.position_rows.unwrap_or(1);
+            let all = (0..rows).flat_map(|_| entries.iter().flat_map(own)).collected();
+            inputs.push((name, Tensor::from_vec(shape, all)?));
         }
         for (pair, part) in roles.cache.iter().zip(&cache.parts) {
             let lent = part.lend(part.spec());

@@ -152,7 +152,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     let failed = |error: DecoderError| Failure::from(error).context(name());
     let spinner = Progress::spinner(format!("loading {}", folder.model.display()));
     let start = Instant::now();
-    let decoder = Decoder::load(&folder.model, &options);
+    let decoder = folder.load(&options);
     drop(spinner);
     let decoder = decoder.map_err(failed)?;
     let load_ms = start.elapsed().as_secs_f64() * 1e3;

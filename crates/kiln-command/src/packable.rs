@@ -46,11 +46,11 @@ pub enum FolderError {
         reason: String,
     },
     /// It has models of other kinds.
-    #[error("{path}: model.{part}: only models of one decoder are run", path = path.display())]
+    #[error("{path}: model.{part}: models with such a part are not taken here", path = path.display())]
     Unsupported {
         /// The configuration.
         path: PathBuf,
-        /// The part that Kiln does not run.
+        /// The part that is not taken.
         part: &'static str,
     },
     /// The decoder of an encoder is missing.
@@ -77,11 +77,20 @@ impl From<FolderError> for Failure {
 #[derive(Deserialize)]
 pub(crate) struct Parts {
     decoder: Stage,
+    /// What makes embeddings of tokens, for a decoder that reads embeddings.
+    embedding: Option<Stage>,
     /// Parts of other kinds of models.
     encoder: Option<serde_json::Value>,
     vision: Option<serde_json::Value>,
     speech: Option<serde_json::Value>,
-    embedding: Option<serde_json::Value>,
+}
+
+/// The ONNX files of a decoder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DecoderFiles {
+    pub(crate) decoder: PathBuf,
+    /// What makes embeddings of tokens, where the decoder reads embeddings.
+    pub(crate) embedding: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -92,27 +101,44 @@ struct Stage {
 }
 
 impl Parts {
-    /// The ONNX file of the decoder of that folder.
-    pub(crate) fn decoder_of(self, folder: &Path) -> Result<PathBuf, FolderError> {
+    /// The ONNX files of the decoder of that folder. The parts of a model that also sees or hears are left out where the
+    /// embedding makes embeddings of tokens without them.
+    pub(crate) fn files_of(self, folder: &Path) -> Result<DecoderFiles, FolderError> {
+        let senses = |part: Option<serde_json::Value>| part.filter(|_| self.embedding.is_none());
         let parts = [
-            ("encoder", &self.encoder),
-            ("vision", &self.vision),
-            ("speech", &self.speech),
-            ("embedding", &self.embedding),
-            ("decoder.pipeline", &self.decoder.pipeline),
+            ("encoder", self.encoder),
+            ("vision", senses(self.vision)),
+            ("speech", senses(self.speech)),
+            ("decoder.pipeline", self.decoder.pipeline),
         ];
         let path = config_of(folder);
         if let Some((part, _)) = parts.into_iter().find(|(_, part)| part.is_some()) {
             return Err(FolderError::Unsupported { path, part });
         }
-        let Some(file) = self.decoder.filename else {
-            return Err(FolderError::Config { path, reason: "model.decoder.filename is missing".to_owned() });
+        let file = |part: &str, file: Option<PathBuf>| {
+            let refused = |reason: String| {
+                let reason = format!("model.{part}.filename{reason}");
+                FolderError::Config { path: path.clone(), reason }
+            };
+            let file = file.ok_or_else(|| refused(" is missing".to_owned()))?;
+            if file.components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir)) {
+                return Err(refused(format!(": {} may be outside of the folder", file.display())));
+            }
+            Ok(folder.join(file))
         };
-        if file.components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir)) {
-            let reason = format!("model.decoder.filename: {} may be outside of the folder", file.display());
-            return Err(FolderError::Config { path, reason });
+        Ok(DecoderFiles {
+            decoder: file("decoder", self.decoder.filename)?,
+            embedding: self.embedding.map(|embedding| file("embedding", embedding.filename)).transpose()?,
+        })
+    }
+
+    /// The ONNX file of the decoder of that folder, which is a whole model.
+    fn decoder_of(self, folder: &Path) -> Result<PathBuf, FolderError> {
+        let DecoderFiles { decoder, embedding } = self.files_of(folder)?;
+        match embedding {
+            Some(_) => Err(FolderError::Unsupported { path: config_of(folder), part: "embedding" }),
+            None => Ok(decoder),
         }
-        Ok(folder.join(file))
     }
 }
 
@@ -180,6 +206,8 @@ mod tests {
         assert!(matches!(told("{}"), Err(FolderError::Config { reason, .. }) if reason.contains("model")));
         let other = told(r#"{"model": {"decoder": {"filename": "m.onnx"}, "vision": {}}}"#);
         assert!(matches!(other, Err(FolderError::Unsupported { part: "vision", .. })));
+        let parts = r#"{"model": {"decoder": {"filename": "m.onnx"}, "embedding": {"filename": "e.onnx"}}}"#;
+        assert!(matches!(told(parts), Err(FolderError::Unsupported { part: "embedding", .. })));
         std::fs::remove_file(&config).unwrap();
         std::fs::create_dir(&config).unwrap();
         assert!(matches!(refused(), FolderError::Read { path, .. } if path == config));

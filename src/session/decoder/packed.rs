@@ -9,7 +9,7 @@ use kiln_model::onnx;
 use kiln_tensor::DType;
 
 use super::bias::{Bias, Found};
-use super::rewrite::{LAST, PAGES, Pair, ROWS, Roles};
+use super::rewrite::{LAST, PAGES, Pair, ROWS, Roles, rows_of_positions};
 use super::states::State;
 use super::{Decoder, DecoderError, Rewritten};
 use crate::packed::index::{CacheRow, StateRow, StepsRow};
@@ -168,7 +168,7 @@ pub(in crate::session) fn of_session(error: DecoderError) -> SessionError {
 
 /// The row of roles; biases are added with their elements.
 fn row(roles: &Roles) -> StepsRow {
-    let Roles { tokens, mask, positions, cache, logits, counts_one, takes_one, beside, states: _ } = roles.clone();
+    let Roles { tokens, mask, positions, cache, logits, counts_one, takes_one, beside, .. } = roles.clone();
     let part =
         |pair: Pair| CacheRow { past: pair.past, heads: pair.heads as u64, size: pair.size as u64, dtype: pair.dtype };
     let cache = cache.into_iter().map(part).collect();
@@ -210,8 +210,12 @@ fn roles(row: &StepsRow, states: &[StateRow], inputs: &[Port], outputs: &[Port])
     if takes_one != row.takes_one {
         return Err(format!("steps are of one token: {}, which input '{}' denies", row.takes_one, row.tokens));
     }
-    for name in row.mask.iter().chain(&row.positions) {
-        given(name, DType::I64, 2)?;
+    row.mask.iter().try_for_each(|name| given(name, DType::I64, 2).map(|_| ()))?;
+    let mut position_rows = None;
+    if let Some(name) = &row.positions {
+        let declared = inputs.iter().find(|port| port.name == *name).and_then(|port| port.dims.as_deref());
+        position_rows = rows_of_positions(declared);
+        given(name, DType::I64, if position_rows.is_some() { 3 } else { 2 })?;
     }
     let mut cache = Vec::with_capacity(row.cache.len());
     for CacheRow { past, heads, size, dtype } in &row.cache {
@@ -259,6 +263,7 @@ fn roles(row: &StepsRow, states: &[StateRow], inputs: &[Port], outputs: &[Port])
         tokens: tokens.clone(),
         mask: mask.clone(),
         positions: positions.clone(),
+        position_rows,
         cache,
         states: own,
         logits: logits.clone(),

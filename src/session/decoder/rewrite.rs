@@ -40,6 +40,8 @@ pub(super) struct Roles {
     pub(super) mask: Option<String>,
     /// The number of each new position [sequences, positions], where the graph reads it.
     pub(super) positions: Option<String>,
+    /// Rows of positions, for models that count them in time, height and width: [rows, sequences, positions].
+    pub(super) position_rows: Option<usize>,
     /// Pairs of an input and an output that share a buffer: keys and values of every layer.
     pub(super) cache: Vec<Pair>,
     /// States of a fixed size, whose next values are outputs behind those of the cache.
@@ -145,6 +147,9 @@ pub(super) fn rewrite(
             continue;
         }
         match name.as_str() {
+            "position_ids" if rows_of_positions(info.dims.as_deref()).is_some() && info.dtype == Some(DType::I64) => {
+                (roles.position_rows, roles.positions) = (rows_of_positions(info.dims.as_deref()), Some(name));
+            }
             _ if info.dims.as_ref().is_none_or(|dims| dims.len() != 2) || info.dtype != Some(DType::I64) => {
                 return Err(refused(format!("input '{name}' is none that a decoder is known to have")));
             }
@@ -161,6 +166,14 @@ pub(super) fn rewrite(
         return Err(refused("no input has the tokens"));
     }
     Ok(roles)
+}
+
+/// The rows of an input of positions with three dimensions: time, height and width, and in some models the text's own.
+pub(super) fn rows_of_positions(dims: Option<&[Dim]>) -> Option<usize> {
+    match dims {
+        Some(&[Dim::Fixed(rows @ 1..=4), _, _]) => Some(rows),
+        _ => None,
+    }
 }
 
 pub(super) fn is_attention(node: &NodeDesc) -> bool {

@@ -1,6 +1,7 @@
 //! A small language model as onnxruntime-genai's builder writes them: a token at a time it gives the same as for whole
 //! prompts; and what a step touches.
 
+mod embedding;
 pub(super) mod halves;
 pub(in crate::session) mod small;
 mod states;

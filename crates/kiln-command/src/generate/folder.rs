@@ -2,17 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use kiln::Sampling;
+use kiln::{Decoder, DecoderError, Sampling, SessionOptions};
 use serde::Deserialize;
 
 use crate::failure::{Code, Failure, Outcome};
-use crate::packable::{self, Parts};
+use crate::packable::{self, DecoderFiles, Parts};
 
 /// A folder, checked.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    /// The ONNX file.
+    /// The ONNX file of the decoder.
     pub(crate) model: PathBuf,
+    /// The ONNX file that makes embeddings of tokens, where the decoder reads embeddings.
+    embedding: Option<PathBuf>,
     /// Tokens that end a text.
     pub(crate) ends: Vec<i64>,
     /// The token that begins a text.
@@ -121,7 +123,7 @@ impl Folder {
     }
 
     fn of(folder: &Path, Config { model, search }: Config) -> Outcome<Folder> {
-        let file = model.parts.decoder_of(folder)?;
+        let DecoderFiles { decoder, embedding } = model.parts.files_of(folder)?;
         let path = packable::config_of(folder).display().to_string();
         if let Some(beams @ 2..) = search.num_beams {
             let reason = anyhow::anyhow!("{path}: search.num_beams is {beams}: there is no beam search");
@@ -133,12 +135,21 @@ impl Folder {
             return Err(Failure::usage(format!("{path}: the context has no tokens")));
         }
         Ok(Folder {
-            model: file,
+            model: decoder,
+            embedding,
             ends: Tokens::list(model.eos_token_id),
             begin: Tokens::list(model.bos_token_id).first().copied(),
             context,
             search,
         })
+    }
+
+    /// Loads the model.
+    pub(crate) fn load(&self, options: &SessionOptions) -> Result<Decoder, DecoderError> {
+        match &self.embedding {
+            Some(embedding) => Decoder::load_embedded(&self.model, embedding, options),
+            None => Decoder::load(&self.model, options),
+        }
     }
 }
 
@@ -164,6 +175,14 @@ mod tests {
     }
 
     #[test]
+    fn a_model_that_sees_is_run_on_texts_where_it_has_an_embedding_of_tokens() {
+        let text = r#"{"model": {"context_length": 9, "decoder": {"filename": "text.onnx"}, "vision": {"filename": "v.onnx"},
+            "speech": {}, "embedding": {"filename": "embedding.onnx", "inputs": {"input_ids": "input_ids"}}}}"#;
+        let read = folder(text).unwrap();
+        assert_eq!((read.model, read.embedding), ("dir/text.onnx".into(), Some("dir/embedding.onnx".into())));
+    }
+
+    #[test]
     fn other_kinds_of_models_and_paths_out_of_the_folder_are_refused() {
         let model = |inside: &str, search: &str| {
             let text = format!(r#"{{"model": {{"context_length": 9, {inside}}}, "search": {{{search}}}}}"#);
@@ -171,7 +190,7 @@ mod tests {
             (failure.code(), failure.line().unwrap())
         };
         let decoder = r#""decoder": {"filename": "m.onnx"}"#;
-        for part in ["encoder", "vision", "speech", "embedding"] {
+        for part in ["encoder", "vision", "speech"] {
             let (code, line) = model(&format!(r#"{decoder}, "{part}": {{}}"#), "");
             assert!(code == Code::Unsupported && line.contains(&format!("model.{part}")), "{line}");
         }
@@ -181,7 +200,9 @@ mod tests {
             let (code, line) = model(&format!(r#""decoder": {{"filename": "{file}"}}"#), "");
             assert!(code == Code::Usage && line.contains("outside of the folder"), "{line}");
         }
-        assert!(model(r#""decoder": {}"#, "").1.contains("filename is missing"));
+        assert!(model(r#""decoder": {}"#, "").1.contains("model.decoder.filename is missing"));
+        let (code, line) = model(&format!(r#"{decoder}, "embedding": {{}}"#), "");
+        assert!(code == Code::Usage && line.contains("model.embedding.filename is missing"), "{line}");
         assert!(model(decoder, r#""max_length": 0"#).1.contains("no tokens"));
     }
 }

@@ -32,7 +32,7 @@ impl Speaker {
         config.context = config.context.min(room.context);
         let tokenizer = Arc::new(read_tokenizer(&folder.join("tokenizer.json"))?);
         let template = Template::read(folder)?;
-        let decoder = Arc::new(Decoder::load(&config.model, options)?);
+        let decoder = Arc::new(config.load(options)?);
         let room = Room { context: config.context, ..room };
         let turns = Turns::start(Arc::clone(&decoder), Arc::clone(&tokenizer), room, config.begin.unwrap_or(0))?;
         Ok(Speaker { folder: config, tokenizer, template, decoder, turns })

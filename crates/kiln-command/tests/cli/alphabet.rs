@@ -37,9 +37,32 @@ pub(crate) fn logit(before: usize, token: usize) -> f32 {
 
 /// One layer of attention, whose result is multiplied by zeros.
 pub(crate) fn model() -> Vec<u8> {
+    written(false)
+}
+
+/// The same model reading embeddings, and the model that makes them: each token's has a one in the token's place.
+pub(crate) fn parts() -> [Vec<u8>; 2] {
+    let mut build = GraphBuilder::new("embedding", 21);
+    let tokens = build.input("input_ids", DType::I64, ["batch", "new"].map(Dim::from));
+    let table = (0..WORDS * WORDS).map(|at| if at / WORDS == at % WORDS { 1.0 } else { 0.0 }).collect();
+    let table = build.constant(Tensor::from_vec([WORDS, WORDS], table).unwrap());
+    let embeddings = build.op("Gather", &[table, tokens], &[]);
+    build.output("inputs_embeds", embeddings);
+    [written(true), kiln_model::onnx::write(&build.finish()).unwrap()]
+}
+
+fn written(reads_embeddings: bool) -> Vec<u8> {
     let mut build = GraphBuilder::new("alphabet", 21);
     let dims = |names: [&str; 2]| names.map(Dim::from);
-    let tokens = build.input("input_ids", DType::I64, dims(["batch", "new"]));
+    let tokens = if reads_embeddings {
+        build.input("inputs_embeds", DType::F32, ["batch".into(), "new".into(), WORDS.into()])
+    } else {
+        build.input("input_ids", DType::I64, dims(["batch", "new"]))
+    };
+    let rows = |build: &mut GraphBuilder, table| match reads_embeddings {
+        true => build.op("MatMul", &[tokens, table], &[]),
+        false => build.op("Gather", &[table, tokens], &[]),
+    };
     let mask = build.input("attention_mask", DType::I64, dims(["batch", "total"]));
     let [key, value] = ["key", "value"].map(|part| {
         let dims = ["batch".into(), 1usize.into(), "past".into(), SIZE.into()];
@@ -59,12 +82,12 @@ pub(crate) fn model() -> Vec<u8> {
     let table = numbers([WORDS, 3 * SIZE], &|at| (at % 17) as f32 / 17.0);
     let next = numbers([WORDS, WORDS], &|at| logit(at / WORDS, at % WORDS));
     let zeros = numbers([SIZE, WORDS], &|_| 0.0);
-    let packed = build.op("Gather", &[table, tokens], &[]);
+    let packed = rows(&mut build, table);
     let inputs = [Some(packed), None, None, Some(key), Some(value), Some(last), Some(total)];
     let made =
         build.op_many("GroupQueryAttention", &inputs, 3, &[("num_heads", 1i64.into()), ("kv_num_heads", 1i64.into())]);
     let nothing = build.op("MatMul", &[made[0], zeros], &[]);
-    let said = build.op("Gather", &[next, tokens], &[]);
+    let said = rows(&mut build, next);
     let logits = build.op("Add", &[said, nothing], &[]);
     build.output("logits", logits);
     build.output("present.0.key", made[1]);

@@ -8,7 +8,7 @@ use kiln_model::GraphBuilder;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::alphabet::{END, SIZE, WORDS, byte, config, folder, logit, model, tokenizer};
+use crate::alphabet::{END, SIZE, WORDS, byte, config, folder, logit, model, parts, tokenizer};
 use crate::command::{Finished, arg, kiln};
 use crate::onnx_file;
 
@@ -40,6 +40,21 @@ fn a_text_goes_on_until_the_model_ends_it() {
     assert!(text.is_empty() && line.contains("ended by --max-tokens"), "{line}");
     // An unfinished character is shown as the replacement character.
     assert_eq!(said(folder.path(), &["--prompt", "y", "--max-tokens", "2"]).0, "z\u{fffd}");
+}
+
+#[test]
+fn a_model_in_parts_is_run_on_texts() {
+    let folder = folder();
+    let [decoder, embedding] = parts();
+    fs::write(folder.path().join("model.onnx"), decoder).unwrap();
+    generate(folder.path(), &["--prompt", "v"]).fails(3, &["model.onnx", "inputs_embeds"]);
+    let mut config = config();
+    config["model"]["embedding"] = json!({"filename": "embedding.onnx"});
+    config["model"]["vision"] = json!({"filename": "vision.onnx"});
+    fs::write(folder.path().join("genai_config.json"), config.to_string()).unwrap();
+    generate(folder.path(), &["--prompt", "v"]).fails(2, &["embedding.onnx"]);
+    fs::write(folder.path().join("embedding.onnx"), embedding).unwrap();
+    assert_eq!(said(folder.path(), &["--prompt", "v"]).0, "wxyz\u{e4}!");
 }
 
 #[test]
@@ -131,7 +146,7 @@ fn folders_and_flags_that_cannot_be_used_are_named() {
     damaged("model.onnx", Some(&onnx_file::dense())).fails(3, &["model.onnx", "no decoder", "GroupQueryAttention"]);
     let mut other = config();
     other["model"]["encoder"] = json!({"filename": "encoder.onnx"});
-    damaged("genai_config.json", Some(other.to_string().as_bytes())).fails(3, &["model.encoder", "one decoder"]);
+    damaged("genai_config.json", Some(other.to_string().as_bytes())).fails(3, &["model.encoder", "not taken"]);
 
     let folder = folder();
     let run = |flags: &[&str]| generate(folder.path(), &[&["--prompt", "a"], flags].concat());

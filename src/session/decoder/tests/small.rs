@@ -6,7 +6,7 @@ use kiln_tensor::{DType, Tensor};
 
 /// Tokens that it knows.
 pub(in crate::session) const WORDS: usize = 13;
-const HIDDEN: usize = 16;
+pub(super) const HIDDEN: usize = 16;
 const HEADS: usize = 2;
 pub(super) const SIZE: usize = 8;
 /// Positions that the tables of angles have.
