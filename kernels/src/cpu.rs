@@ -35,6 +35,7 @@ pub mod rotary;
 pub mod softmax;
 pub mod stored;
 pub mod transpose;
+pub mod truncate;
 pub mod vecmath;
 
 pub use crate::problem::elements::{Elements, Stored};

@@ -31,7 +31,7 @@ pub(super) fn place(graph: &mut Graph) -> Vec<Upload> {
                 *value = if index >= 64 || host_inputs >> index & 1 == 1 {
                     if measures { placing.anywhere(*value) } else { placing.on_host(*value) }
                 } else {
-                    placing.on_device(*value)
+                    placing.on_device(*value, form)
                 };
             }
         }
@@ -100,9 +100,10 @@ impl Placing<'_> {
     }
 
     /// The value for a node on the device, to which it is copied if it is not there.
-    fn on_device(&mut self, value: ValueId) -> ValueId {
-        // A single element becomes a part of the program that reads it, or an argument of its launch.
-        if self.graph.constant(value).is_some_and(|tensor| tensor.len() == 1) {
+    fn on_device(&mut self, value: ValueId, form: Option<Form>) -> ValueId {
+        // A single element becomes a part of the element-wise program that reads it, or an argument of its launch.
+        let is_program = form.is_none_or(|form| form.pull != Pull::Always);
+        if is_program && self.graph.constant(value).is_some_and(|tensor| tensor.len() == 1) {
             return value;
         }
         if let Some(there) = self.sides[value.index()].there {

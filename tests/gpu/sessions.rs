@@ -86,6 +86,25 @@ fn constant_indices_are_sent_once_for_a_shape_and_refused_where_they_are_outside
 }
 
 #[test]
+fn weights_of_one_element_are_sent_once() {
+    let mut net = GraphBuilder::new("scale", 17);
+    let x = net.input("x", DType::F32, ["N".into(), 1.into()]);
+    let weights = net.constant(floats(&[1, 1], 1));
+    let product = net.op("MatMul", &[x, weights], &[]);
+    net.output("y", product);
+    let graph = net.finish();
+    let request = || vec![("x".to_owned(), floats(&[5, 1], 3))];
+    let plain = run(&session(&graph, None).unwrap(), &request()).unwrap();
+    for (name, device) in devices() {
+        let session = session(&graph, Some(device)).unwrap();
+        for served in 1..4 {
+            assert!(super::devices::distance(&plain[0], &run(&session, &request()).unwrap()[0]) < 1e-5, "{name}");
+            assert_eq!(session.device_stats().unwrap().to_device.copies, 1 + served, "{name}");
+        }
+    }
+}
+
+#[test]
 fn a_device_without_room_is_an_error_at_load_or_in_the_request_and_nothing_is_lost() {
     for (name, device) in devices() {
         let bounded = |bytes: u64| SessionOptions { device_bytes: bytes, ..options(Some(device.clone())) };

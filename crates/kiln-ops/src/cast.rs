@@ -6,10 +6,10 @@
 
 use std::sync::OnceLock;
 
-use bytemuck::{Pod, cast_slice, cast_slice_mut};
+use bytemuck::{cast_slice, cast_slice_mut};
 use half::f16;
 use kiln_kernels::Isa;
-use kiln_kernels::cpu::halves;
+use kiln_kernels::cpu::{halves, truncate};
 use kiln_kernels::memory::{Collect, Pace};
 use kiln_kernels::parallel::{Parallel, for_each_chunk};
 use kiln_model::NodeDesc;
@@ -159,13 +159,13 @@ pub(super) fn convert_part(source: DType, from: &[u8], target: DType, to: &mut [
             let pairs = cast_slice_mut::<u8, u16>(to).iter_mut().zip(cast_slice::<u8, u32>(from));
             pairs.for_each(|(to, &from)| *to = bf16_bits(from));
         }
-        (DType::F32, DType::U8) => each(from, to, |value| short(value) as u8),
-        (DType::F32, DType::I8) => each(from, to, |value| short(value) as i8),
-        (DType::F32, DType::U16) => each(from, to, |value| short(value) as u16),
-        (DType::F32, DType::I16) => each(from, to, |value| short(value) as i16),
-        (DType::F32, DType::I32) => each(from, to, short),
-        (DType::F32, DType::I64) => each(from, to, long),
-        _ if source.is_float() && is_integer(target) => truncate(source, from, target, to)?,
+        (DType::F32, DType::U8 | DType::I8) => truncate::to_8_bits(Isa::detect(), cast_slice(from), to),
+        (DType::F32, DType::U16 | DType::I16) => {
+            truncate::to_16_bits(Isa::detect(), cast_slice(from), cast_slice_mut(to))
+        }
+        (DType::F32, DType::I32) => truncate::to_i32(Isa::detect(), cast_slice(from), cast_slice_mut(to)),
+        (DType::F32, DType::I64) => truncate::to_i64(Isa::detect(), cast_slice(from), cast_slice_mut(to)),
+        _ if source.is_float() && is_integer(target) => to_integers(source, from, target, to)?,
         _ => dispatch!(Width::of(source)?, convert_through(source, from, target, to))?,
     }
     Ok(())
@@ -176,25 +176,8 @@ fn is_integer(dtype: DType) -> bool {
     matches!(dtype, I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64)
 }
 
-/// Converts elements of `f32` one by one.
-fn each<T: Pod>(from: &[u8], to: &mut [u8], convert: impl Fn(f32) -> T) {
-    let pairs = cast_slice_mut::<u8, T>(to).iter_mut().zip(cast_slice::<u8, f32>(from));
-    pairs.for_each(|(to, &from)| *to = convert(from));
-}
-
-/// [`integer_of`] for types of up to 32 signed bits, without a branch, so that it is vectorised. Rust's conversion gives
-/// the least integer below the range; NaN is not less than anything.
-fn short(value: f32) -> i32 {
-    if value < (1u32 << 31) as f32 { value as i32 } else { i32::MIN }
-}
-
-/// [`integer_of`] for `i64`.
-fn long(value: f32) -> i64 {
-    if value < (1u64 << 63) as f32 { value as i64 } else { i64::MIN }
-}
-
 /// Floats as integers of one of the whole-byte types.
-fn truncate(source: DType, from: &[u8], target: DType, to: &mut [u8]) -> Result<(), NodeError> {
+fn to_integers(source: DType, from: &[u8], target: DType, to: &mut [u8]) -> Result<(), NodeError> {
     let (mut floats, mut integers) = ([0f64; CHUNK], [0i64; CHUNK]);
     for (index, to) in to.chunks_mut(CHUNK * target.size()).enumerate() {
         let count = to.len() / target.size();
@@ -333,7 +316,7 @@ mod tests {
         for target in [DType::U8, DType::I8, DType::U16, DType::I16, DType::I32, DType::I64] {
             let [mut quick, mut by_definition] = [0; 2].map(|_| vec![0u8; values.len() * target.size()]);
             convert_part(DType::F32, from, target, &mut quick).unwrap();
-            truncate(DType::F32, from, target, &mut by_definition).unwrap();
+            to_integers(DType::F32, from, target, &mut by_definition).unwrap();
             assert_eq!(quick, by_definition, "{target}");
         }
     }
@@ -430,7 +413,7 @@ mod tests {
                     let from = &cast_slice::<u64, u8>(&aligned)[..size];
                     let single = &mut cast_slice_mut::<u64, u8>(&mut single)[..target.size()];
                     match source.is_float() && is_integer(target) {
-                        true => truncate(source, from, target, single).unwrap(),
+                        true => to_integers(source, from, target, single).unwrap(),
                         false => dispatch!(Width::of(source).unwrap(), convert_through(source, from, target, single))
                             .unwrap(),
                     }

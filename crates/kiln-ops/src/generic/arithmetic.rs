@@ -19,6 +19,9 @@ pub(crate) trait Arithmetic: Wide {
     /// Replaces each left value by the function's result.
     fn binary(function: Binary, left: &mut [Self], right: &[Self]) -> Result<(), NodeError>;
 
+    /// A sum, a product or an extreme of two values, as [`Arithmetic::binary`] computes it; `None` for other functions.
+    fn combiner(function: Binary) -> Option<fn(Self, Self) -> Self>;
+
     /// As [`Arithmetic::binary`] for any number of values. Raises
     /// [`Refused::Over`](kiln_kernels::memory::Refused::Over) where the request is over before all are replaced.
     fn long_binary(function: Binary, left: &mut [Self], right: &[Self]) -> Result<(), NodeError> {
@@ -97,6 +100,11 @@ fn predicate<W: Wide>(function: Binary, one: W, left: &mut [W], right: &[W]) -> 
     true
 }
 
+/// The first value where it is the wanted one. NaN wins on either side.
+fn pick(a: f64, b: f64, first: bool) -> f64 {
+    if a.is_nan() || first && !b.is_nan() { a } else { b }
+}
+
 impl Arithmetic for f64 {
     fn unary(function: Unary, values: &mut [f64]) -> Result<(), NodeError> {
         match function {
@@ -112,9 +120,17 @@ impl Arithmetic for f64 {
         Ok(())
     }
 
+    fn combiner(function: Binary) -> Option<fn(f64, f64) -> f64> {
+        Some(match function {
+            Binary::Add => |a, b| a + b,
+            Binary::Mul => |a, b| a * b,
+            Binary::Max => |a, b| pick(a, b, a > b),
+            Binary::Min => |a, b| pick(a, b, a < b),
+            _ => return None,
+        })
+    }
+
     fn binary(function: Binary, left: &mut [f64], right: &[f64]) -> Result<(), NodeError> {
-        // NaN wins on either side.
-        let pick = |a: f64, b: f64, first: bool| if a.is_nan() || first && !b.is_nan() { a } else { b };
         match function {
             Binary::Add => pairs(left, right, |a, b| a + b),
             Binary::Sub => pairs(left, right, |a, b| a - b),
@@ -174,6 +190,16 @@ macro_rules! integers {
                     Unary::Float(..) => return refused(function, "integers"),
                 }
                 Ok(())
+            }
+
+            fn combiner(function: Binary) -> Option<fn($wide, $wide) -> $wide> {
+                Some(match function {
+                    Binary::Add => $wide::wrapping_add,
+                    Binary::Mul => $wide::wrapping_mul,
+                    Binary::Max => $wide::max,
+                    Binary::Min => $wide::min,
+                    _ => return None,
+                })
             }
 
             fn binary(function: Binary, left: &mut [$wide], right: &[$wide]) -> Result<(), NodeError> {

@@ -2,7 +2,7 @@
 //!
 //! Lines along the axis never meet, so each thread takes some of them. It keeps them wide until all updates have been
 //! combined: an element is rounded once, however many updates it gets. Where a row of indices is one index throughout,
-//! as after an Expand, the whole row is combined in one loop.
+//! as after an Expand, the whole row is combined in one loop. Lines along the last axis lie in memory as wholes.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use kiln_tensor::Tensor;
 
 use crate::gather::whole_numbers;
 use crate::generic::{Arithmetic, Binary};
-use crate::{Run, Side, around, index_of, sides, task_count};
+use crate::{Run, Side, around, index_of, refused, sides, task_count};
 
 /// Elements that are combined between two checks whether the request goes on.
 const UNSEEN: usize = 1 << 16;
@@ -70,6 +70,12 @@ impl<'a> Lines<'a> {
         for (task, result) in results.into_iter().enumerate() {
             let values = result.into_inner().unwrap_or_else(PoisonError::into_inner)?;
             let mut rest = values.as_slice();
+            if self.inner == 1 {
+                pace.step(rest.len());
+                let start = part(lines, tasks, task).start * self.size;
+                W::store(rest, dtype, &mut bytes[start * width..][..rest.len() * width])?;
+                continue;
+            }
             for Side { block, columns } in sides(part(lines, tasks, task), self.inner) {
                 for row in 0..self.size {
                     pace.step(columns.len());
@@ -91,6 +97,9 @@ impl<'a> Lines<'a> {
         lines: Range<usize>,
         parallel: &dyn Parallel,
     ) -> Result<Vec<W>, NodeError> {
+        if self.inner == 1 {
+            return self.combined_whole(data, lines, parallel);
+        }
         let mut all = memory::zeroed(lines.len() * self.size);
         let mut rest = all.as_mut_slice();
         let (mut update, mut unseen) = (memory::zeroed(lines.len().min(self.inner)), 0);
@@ -124,6 +133,47 @@ impl<'a> Lines<'a> {
         Ok(all)
     }
 
+    /// As [`Lines::combined`] for lines along the last axis.
+    fn combined_whole<W: Arithmetic>(
+        &self,
+        data: &Tensor,
+        lines: Range<usize>,
+        parallel: &dyn Parallel,
+    ) -> Result<Vec<W>, NodeError> {
+        let mut all = memory::zeroed(lines.len() * self.size);
+        let run = |line: usize, count: usize| Run { start: line * count, count, stride: 1 };
+        let own = Run { start: lines.start * self.size, count: all.len(), stride: 1 };
+        W::load(data.dtype(), data.bytes(), own, &mut all)?;
+        let mut update = memory::zeroed(self.count);
+        for (line, values) in lines.zip(all.chunks_exact_mut(self.size.max(1))) {
+            let run = run(line, self.count);
+            W::load(self.updates.dtype(), self.updates.bytes(), run, &mut update)?;
+            for (indices, update) in self.indices[run.start..][..self.count].chunks(UNSEEN).zip(update.chunks(UNSEEN)) {
+                if parallel.is_stopped() {
+                    return Ok(Vec::new());
+                }
+                self.combine_each(indices, update, |place, _| place, values)?;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Combines each update with the value whose place `place` gives for its index and its own place.
+    fn combine_each<W: Arithmetic>(
+        &self,
+        indices: &[i64],
+        update: &[W],
+        place: impl Fn(usize, usize) -> usize,
+        values: &mut [W],
+    ) -> Result<(), NodeError> {
+        let combine = W::combiner(self.step).ok_or_else(|| refused(format!("a scatter by {:?}", self.step)))?;
+        for (at, (&index, &update)) in indices.iter().zip(update).enumerate() {
+            let value = &mut values[place(index_of(index, self.size)?, at)];
+            *value = combine(*value, update);
+        }
+        Ok(())
+    }
+
     /// Combines a row of updates with the rows of `values` that its indices name.
     fn combine_row<W: Arithmetic>(&self, indices: &[i64], update: &[W], values: &mut [W]) -> Result<(), NodeError> {
         let Some(&first) = indices.first() else { return Ok(()) };
@@ -132,10 +182,6 @@ impl<'a> Lines<'a> {
             let row = &mut values[index_of(first, self.size)? * count..][..count];
             return W::binary(self.step, row, update);
         }
-        for (column, (&index, update)) in indices.iter().zip(update).enumerate() {
-            let value = &mut values[index_of(index, self.size)? * count + column];
-            W::binary(self.step, std::slice::from_mut(value), std::slice::from_ref(update))?;
-        }
-        Ok(())
+        self.combine_each(indices, update, |row, column| row * count + column, values)
     }
 }
