@@ -3,16 +3,28 @@
 
 use super::multiversion::multiversion;
 
-/// Without a branch, so that it is vectorised. Rust's conversion gives the least integer below the range; NaN is not
-/// less than anything.
+/// The least integers, which are floats as well.
+const LEAST: [f32; 2] = [i32::MIN as f32, i64::MIN as f32];
+
+/// The value where it is in the range of integers whose least one is `least`, and `least` otherwise.
+#[inline(always)]
+fn in_range(value: f32, least: f32) -> f32 {
+    // NaN is in no range.
+    if (least..-least).contains(&value) { value } else { least }
+}
+
+/// Without a branch, and by the processor's own conversion, so that it is vectorised: the compiler takes Rust's
+/// saturating one element by element.
 #[inline(always)]
 fn short(value: f32) -> i32 {
-    if value < (1u32 << 31) as f32 { value as i32 } else { i32::MIN }
+    // SAFETY: the value is from -2^31 to below 2^31, and no NaN.
+    unsafe { in_range(value, LEAST[0]).to_int_unchecked() }
 }
 
 #[inline(always)]
 fn long(value: f32) -> i64 {
-    if value < (1u64 << 63) as f32 { value as i64 } else { i64::MIN }
+    // SAFETY: the value is from -2^63 to below 2^63, and no NaN.
+    unsafe { in_range(value, LEAST[1]).to_int_unchecked() }
 }
 
 multiversion! {
