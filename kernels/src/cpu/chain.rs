@@ -9,6 +9,7 @@
 //! Programs are made by [`build`] and [`simplify`].
 
 mod allocate;
+mod booleans;
 pub mod build;
 pub mod emit;
 pub mod geometry;
@@ -314,12 +315,12 @@ impl Chain {
                 Storage::F32 => {
                     // SAFETY: as in `run`; where the operand is the output, only this task writes these elements.
                     let from = unsafe { std::slice::from_raw_parts(from.cast::<f32>().add(start), count) };
-                    spread(from, row, |&value| value);
+                    spread(from, row, <[f32]>::copy_from_slice);
                 }
                 Storage::Bool => {
                     // SAFETY: as above.
                     let from = unsafe { std::slice::from_raw_parts(from.add(start), count) };
-                    spread(from, row, |&byte| f32::from(u8::from(byte != 0)));
+                    spread(from, row, |row, from| booleans::to_numbers(Isa::detect(), from, row));
                 }
             }
         }
@@ -341,9 +342,7 @@ impl Chain {
                 Storage::Bool => {
                     // SAFETY: as above.
                     let to = unsafe { std::slice::from_raw_parts_mut(buffers.output.at(at), row.len()) };
-                    for (to, &value) in to.iter_mut().zip(row) {
-                        *to = u8::from(value != 0.0);
-                    }
+                    booleans::to_bytes(Isa::detect(), row, to);
                 }
             }
         }
@@ -351,13 +350,13 @@ impl Chain {
 }
 
 /// Converts `from` into `to`, or its one element into all of it.
-fn spread<T>(from: &[T], to: &mut [f32], convert: impl Fn(&T) -> f32) {
-    if let [one] = from {
-        to.fill(convert(one));
+fn spread<T>(from: &[T], to: &mut [f32], convert: impl Fn(&mut [f32], &[T])) {
+    if let ([_], [first, ..]) = (from, &mut *to) {
+        convert(std::slice::from_mut(first), from);
+        let value = *first;
+        to.fill(value);
     } else {
-        for (to, from) in to.iter_mut().zip(from) {
-            *to = convert(from);
-        }
+        convert(to, from);
     }
 }
 
