@@ -71,9 +71,12 @@ impl<'a> Lines<'a> {
             let values = result.into_inner().unwrap_or_else(PoisonError::into_inner)?;
             let mut rest = values.as_slice();
             if self.inner == 1 {
-                pace.step(rest.len());
                 let start = part(lines, tasks, task).start * self.size;
-                W::store(rest, dtype, &mut bytes[start * width..][..rest.len() * width])?;
+                let bytes = bytes[start * width..][..rest.len() * width].chunks_mut(UNSEEN * width);
+                for (values, bytes) in rest.chunks(UNSEEN).zip(bytes) {
+                    pace.step(values.len());
+                    W::store(values, dtype, bytes)?;
+                }
                 continue;
             }
             for Side { block, columns } in sides(part(lines, tasks, task), self.inner) {
@@ -142,10 +145,17 @@ impl<'a> Lines<'a> {
     ) -> Result<Vec<W>, NodeError> {
         let mut all = memory::zeroed(lines.len() * self.size);
         let run = |line: usize, count: usize| Run { start: line * count, count, stride: 1 };
-        let own = Run { start: lines.start * self.size, count: all.len(), stride: 1 };
-        W::load(data.dtype(), data.bytes(), own, &mut all)?;
-        let mut update = memory::zeroed(self.count);
-        for (line, values) in lines.zip(all.chunks_exact_mut(self.size.max(1))) {
+        for (at, values) in all.chunks_mut(UNSEEN).enumerate() {
+            if parallel.is_stopped() {
+                return Ok(Vec::new());
+            }
+            let start = lines.start * self.size + at * UNSEEN;
+            W::load(data.dtype(), data.bytes(), Run { start, count: values.len(), stride: 1 }, values)?;
+        }
+        let (mut update, mut rest) = (memory::zeroed(self.count), all.as_mut_slice());
+        for line in lines {
+            let (values, later) = rest.split_at_mut(self.size);
+            rest = later;
             let run = run(line, self.count);
             W::load(self.updates.dtype(), self.updates.bytes(), run, &mut update)?;
             for (indices, update) in self.indices[run.start..][..self.count].chunks(UNSEEN).zip(update.chunks(UNSEEN)) {

@@ -64,6 +64,8 @@ fn lines_are_combined_on_every_thread_as_one_by_one() {
     }
     let outside = elements(0).text("reduction", "add").input(&[2, 2], &[0f32; 4]).input(&[1, 2], &[1i64, 2]);
     outside.input(&[1, 2], &[0f32; 2]).is_refused("outside of 0..2");
+    let nowhere = elements(1).text("reduction", "add").input::<f32>(&[2, 0], &[]).input(&[2, 1], &[0i64; 2]);
+    nowhere.input(&[2, 1], &[0f32; 2]).is_refused("outside of 0..0");
 }
 
 #[test]
