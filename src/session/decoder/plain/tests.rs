@@ -57,7 +57,7 @@ fn why(model: &Model, edit: impl FnOnce(&mut Graph)) -> String {
 
 fn models() -> Vec<Model> {
     let mut all = Vec::new();
-    for masked in [Masked::Triangle, Masked::Compared, Masked::Condition, Masked::Window(3)] {
+    for masked in [Masked::Triangle, Masked::Compared, Masked::Condition, Masked::Picked, Masked::Window(3)] {
         for written in [Written::Products, Written::Standard, Written::Joined] {
             for (kv_heads, positions) in [(1, true), (2, false), (4, true)] {
                 all.push(Model { masked, written, kv_heads, positions });

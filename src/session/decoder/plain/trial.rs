@@ -158,7 +158,7 @@ impl<'a> Trial<'a> {
             if !is_followed(FOLLOWED) && !is_number {
                 return None;
             }
-            if found.insert(place) && !node.is("Shape") {
+            if found.insert(place) && !self.is_known_shape(node) {
                 open.extend(node.inputs.iter().flatten());
             }
         }
@@ -178,6 +178,12 @@ impl<'a> Trial<'a> {
             i64::try_from(size).ok()
         };
         self.facts.value(size, &named)
+    }
+
+    /// Whether a node makes a shape that follows from the model's declarations. Other shapes are those of values that
+    /// are computed.
+    fn is_known_shape(&self, node: &NodeDesc) -> bool {
+        node.is("Shape") && self.shape(node, Lengths { batch: 1, new: 1, past: 1 }).is_some()
     }
 
     /// The elements of a shape.
@@ -206,7 +212,7 @@ impl<'a> Trial<'a> {
             if node.outputs.iter().flatten().all(|output| known.contains_key(output)) {
                 continue;
             }
-            let made = if node.is("Shape") {
+            let made = if self.is_known_shape(node) {
                 vec![self.shape(node, lengths)?]
             } else {
                 let input = |value: &Option<ValueId>| -> Option<Option<Tensor>> {

@@ -18,6 +18,8 @@ pub(super) enum Masked {
     Compared,
     /// The same as a condition of Where.
     Condition,
+    /// The same, and the padding of `attention_mask` picked at computed places, in their shape.
+    Picked,
     /// A window of this many last positions.
     Window(i64),
     /// The attribute of the operator.
@@ -112,11 +114,32 @@ impl Export {
         self.op("And", &[earlier, near])
     }
 
+    /// True for keys that are no padding, [sequences, 1, 1, total].
+    fn picked(&mut self, mask: ValueId) -> ValueId {
+        let [_, keys] = self.counted();
+        let (batch, length) = (self.size(mask, 0), self.size(mask, 1));
+        let (zero, one, all) = (self.number(0), self.number(1), self.list(&[-1]));
+        let sequences = self.op("Range", &[zero, batch, one]);
+        let (sequences, keys) = (self.unsqueezed(sequences, &[1, 2, 3]), self.unsqueezed(keys, &[0, 1, 2]));
+        let first = self.op("Mul", &[sequences, length]);
+        let places = self.op("Add", &[keys, first]);
+        let shown = self.build.op("Cast", &[mask], &[("to", Attr::Int(9))]);
+        let shown = self.op("Reshape", &[shown, all]);
+        let shown = self.op("Gather", &[shown, places]);
+        let shape = self.op("Shape", &[places]);
+        let shown = self.op("Reshape", &[shown, all]);
+        self.op("Reshape", &[shown, shape])
+    }
+
     /// The mask that is added to scores.
     fn added(&mut self, masked: Masked, mask: ValueId) -> ValueId {
         let (zero, hidden) = (self.float(0.0), self.float(f32::MIN));
         if masked != Masked::Triangle {
-            let seen = self.seen(masked);
+            let mut seen = self.seen(masked);
+            if masked == Masked::Picked {
+                let shown = self.picked(mask);
+                seen = self.op("And", &[seen, shown]);
+            }
             return self.op("Where", &[seen, zero, hidden]);
         }
         // A full matrix whose upper triangle is hidden, its last rows, and padding.
