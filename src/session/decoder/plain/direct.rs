@@ -43,6 +43,9 @@ pub(super) fn skip_copies(graph: &mut Graph, pairs: &[Pair]) {
     }
 }
 
+/// Operators that give the numbers of a cache another shape.
+const MOVES: [&str; 4] = ["Expand", "Reshape", "Transpose", "Unsqueeze"];
+
 /// A size, or a list of sizes, that is computed from the shape of a part of the cache and is the same in all steps.
 struct Settled {
     value: ValueId,
@@ -62,7 +65,13 @@ pub(super) fn settle_sizes(graph: &mut Graph, parts: &[Part], tokens: ValueId) -
             continue;
         }
         for &value in node.outputs.iter().flatten() {
-            let Some(elements) = &facts.get(value).elements else { continue };
+            let Some(elements) = &facts.get(value).elements else {
+                // Heads that queries share are repeated, and their sizes are asked for.
+                if MOVES.contains(&node.op.as_str()) {
+                    follows.insert(value);
+                }
+                continue;
+            };
             let is_settled = elements.iter().all(|size| size.known().is_some() || Some(*size) == batch);
             let rank = facts.rank(value).filter(|&rank| rank <= 1);
             match rank.filter(|_| is_settled && facts.is(value, DType::I64) && !graph.outputs.contains(&value)) {

@@ -18,7 +18,7 @@ pub(super) enum Masked {
     Compared,
     /// The same as a condition of Where.
     Condition,
-    /// The same, and the padding of `attention_mask` picked at computed places, in their shape.
+    /// The same, and the padding of `attention_mask` picked at computed places, in their shape, as transformers 5 does.
     Picked,
     /// A window of this many last positions.
     Window(i64),
@@ -339,7 +339,17 @@ impl Model {
             }
         };
         let weights = export.build.op("Softmax", &[scores], &[("axis", Attr::Int(-1))]);
-        export.op("MatMul", &[weights, values])
+        let result = export.op("MatMul", &[weights, values]);
+        if self.masked != Masked::Picked {
+            return result;
+        }
+        // transformers states the result's shape, with a head's size from the repeated values.
+        let sizes = [(result, 0), (query, 1), (query, 2), (values, 3)].map(|(of, axis)| {
+            let size = export.size(of, axis);
+            export.unsqueezed(size, &[0])
+        });
+        let shape = export.build.op("Concat", &sizes, &[("axis", Attr::Int(0))]);
+        export.op("Reshape", &[result, shape])
     }
 }
 
