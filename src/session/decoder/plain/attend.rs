@@ -233,7 +233,8 @@ impl Matcher<'_, '_> {
         if rank != axes || axis != Some(axes - 1) {
             return Err(unknown(Some(softmax), "over keys [sequences, heads, positions, keys]"));
         }
-        let (mut value, mut masks, mut scale) = (scores, Vec::new(), 1.0);
+        // What is found is applied in the opposite order: scaled scores are capped, and then masked.
+        let (mut value, mut masks, mut scale, mut cap) = (scores, Vec::new(), 1.0, 0.0);
         let product = loop {
             value = self.through(value);
             let Some(maker) = self.trial.maker(value) else {
@@ -247,6 +248,11 @@ impl Matcher<'_, '_> {
             if maker.is("MatMul") {
                 break maker;
             }
+            if maker.is("Tanh") && cap == 0.0 && scale > 0.0 {
+                (cap, scale) = (scale, 1.0);
+                value = maker.input(0).ok_or_else(|| unknown(Some(maker), "it reads nothing"))?;
+                continue;
+            }
             let Some((a, b)) = maker.input(0).zip(maker.input(1)) else {
                 return Err(unknown(Some(maker), "between scores and softmax"));
             };
@@ -254,11 +260,11 @@ impl Matcher<'_, '_> {
                 let (rest, factor) = self.scaled(maker).ok_or_else(|| unknown(Some(maker), "a factor of scores"))?;
                 scale *= factor;
                 rest
-            } else if maker.is("Add") && scale == 1.0 {
+            } else if maker.is("Add") && scale == 1.0 && cap == 0.0 {
                 let (rest, mask) = if self.leads_to_product(a) { (a, b) } else { (b, a) };
                 masks.push(Mask { value: mask, kind: Kind::Added });
                 rest
-            } else if maker.is("Where") && scale == 1.0 {
+            } else if maker.is("Where") && scale == 1.0 && cap == 0.0 {
                 let Some(other) = maker.input(2) else { return Err(unknown(Some(maker), "a condition")) };
                 let fill = |value, trial: &mut Trial<'_>| {
                     trial.number(value, self.lengths).is_some_and(|fill| fill <= super::HIDDEN)
@@ -292,7 +298,12 @@ impl Matcher<'_, '_> {
         let heads = self.known(query, 1).filter(|_| self.trial.facts.rank(query) == Some(4));
         let heads = heads.filter(|_| self.known(query, 3) == Some(size));
         let heads = heads.ok_or_else(|| unknown(Some(product), "heads of queries of a known number and size"))?;
-        if [keys.shared, values.shared].iter().any(|&shared| shared * kv_heads != heads) {
+        // A product of four axes repeats a single head by itself.
+        let repeats_one = kv_heads == 1 && !is_folded;
+        if [keys.shared, values.shared]
+            .iter()
+            .any(|&shared| shared * kv_heads != heads && !(repeats_one && shared == 1))
+        {
             return Err(unknown(Some(product), "as many heads of queries as of keys and values"));
         }
         let rows = |value| Rows { value, heads_first: true };
@@ -309,8 +320,9 @@ impl Matcher<'_, '_> {
             heads,
             kv_heads,
             size,
-            scale: scale * of_keys * of_queries,
-            cap: 0.0,
+            // The operator caps scores: the cap times the hyperbolic tangent of scores over the cap.
+            scale: scale * of_keys * of_queries * if cap > 0.0 { cap } else { 1.0 },
+            cap,
             is_causal: false,
             masks,
             folded,
@@ -342,12 +354,12 @@ impl Matcher<'_, '_> {
     /// Whether a value is scores, perhaps scaled.
     fn leads_to_product(&self, value: ValueId) -> bool {
         let mut value = self.through(value);
-        for _ in 0..4 {
+        for _ in 0..6 {
             let Some(maker) = self.trial.maker(value) else { return false };
             if maker.is("MatMul") {
                 return true;
             }
-            if !["Mul", "Div", "Add", "Where", "Reshape"].iter().any(|op| maker.is(op)) {
+            if !["Mul", "Div", "Add", "Where", "Reshape", "Tanh"].iter().any(|op| maker.is(op)) {
                 return false;
             }
             let next = if maker.is("Where") { maker.input(1) } else { maker.input(0) };

@@ -287,7 +287,11 @@ impl Model {
                     export.build.op("Concat", &[past, new], &[("axis", Attr::Int(-2))])
                 };
                 let present = [join(export, past_key, key), join(export, past_value, value)];
-                let [keys, values] = present.map(|of| export.repeated(of, kv_heads));
+                // Falcon leaves it to the products to repeat a single head.
+                let [keys, values] = match (self.masked, kv_heads) {
+                    (Masked::Condition, 1) => present,
+                    _ => present.map(|of| export.repeated(of, kv_heads)),
+                };
                 (self.products(export, query, keys, values, mask), present)
             }
             Written::Standard => {
@@ -324,7 +328,17 @@ impl Model {
             _ => {
                 let scores = export.op("MatMul", &[query, columns]);
                 let root = export.float((SIZE as f32).sqrt());
-                export.op("Div", &[scores, root])
+                let scores = export.op("Div", &[scores, root]);
+                match self.masked {
+                    // Gemma 2 has windows, and caps scores.
+                    Masked::Window(_) => {
+                        let cap = export.float(1.5);
+                        let scores = export.op("Div", &[scores, cap]);
+                        let scores = export.op("Tanh", &[scores]);
+                        export.op("Mul", &[scores, cap])
+                    }
+                    _ => scores,
+                }
             }
         };
         let scores = match self.masked {
