@@ -395,6 +395,9 @@ impl Matcher<'_, '_> {
     /// Keys as the right-hand side of scores: columns of the cache, perhaps scaled.
     fn keys(&mut self, value: ValueId, is_folded: bool) -> Option<(Joined, f32)> {
         let (columns, outer) = self.factors(value);
+        if let Some(joined) = self.unfolded(columns).filter(|_| !is_folded) {
+            return Some((joined, outer));
+        }
         let turn = self.trial.maker(columns).filter(|maker| maker.is("Transpose"))?;
         let expected: &[i64] = if is_folded { &[0, 2, 1] } else { &[0, 1, 3, 2] };
         if turn.ints("perm") != Some(expected) {
@@ -403,6 +406,35 @@ impl Matcher<'_, '_> {
         let (rows, inner) = self.factors(turn.input(0)?);
         let joined = if is_folded { self.folded(rows) } else { self.joined(rows) };
         Some((joined?, outer * inner))
+    }
+
+    /// Keys whose last two axes change places while those before are folded into one, as onnxscript writes them.
+    fn unfolded(&mut self, columns: ValueId) -> Option<Joined> {
+        let unfolds = self.trial.maker(columns).filter(|maker| maker.is("Reshape"))?;
+        let turn = self.trial.maker(unfolds.input(0)?).filter(|maker| maker.is("Transpose"))?;
+        let folds = self.trial.maker(turn.input(0)?).filter(|maker| maker.is("Reshape"))?;
+        if turn.ints("perm") != Some(&[0, 2, 1]) {
+            return None;
+        }
+        let joined = self.joined(folds.input(0)?)?;
+        let Part { heads, size, .. } = self.parts[joined.part];
+        let heads = heads.checked_mul(joined.shared)?;
+        for &lengths in self.lengths {
+            let (batch, total) = (lengths.batch, lengths.past + lengths.new);
+            let folded = self.reshapes(folds, &[batch.checked_mul(heads)?, total, size], lengths)?;
+            if !folded || !self.reshapes(unfolds, &[batch, heads, size, total], lengths)? {
+                return None;
+            }
+        }
+        Some(joined)
+    }
+
+    /// Whether Reshape gives a tensor these sizes; one of them may be left open.
+    fn reshapes(&mut self, reshape: &NodeDesc, dims: &[usize], lengths: Lengths) -> Option<bool> {
+        let to = self.trial.compute(reshape.input(1)?, Follows::Comparisons, lengths)?.to_i64_vec().ok()?;
+        let is_known = |(&to, &dim): (&i64, &usize)| to == -1 || usize::try_from(to) == Ok(dim);
+        let open = to.iter().filter(|&&to| to == -1).count();
+        Some(to.len() == dims.len() && open <= 1 && to.iter().zip(dims).all(is_known))
     }
 
     /// A part of the cache behind Unsqueeze, Expand and Reshape that repeat its heads, or as it is.

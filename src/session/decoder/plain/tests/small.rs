@@ -205,6 +205,22 @@ impl Export {
         self.op("Reshape", &[copies, flat])
     }
 
+    /// The last two axes in each other's place, as onnxscript writes it: behind one axis for all before.
+    fn turned(&mut self, of: ValueId) -> ValueId {
+        let shape = self.op("Shape", &[of]);
+        let cut = |export: &mut Export, from: i64, to: i64| {
+            let [from, to] = [from, to].map(|number| export.list(&[number]));
+            export.op("Slice", &[shape, from, to])
+        };
+        let [before, rows, columns] = [(i64::MIN, -2), (-2, -1), (-1, i64::MAX)].map(|(from, to)| cut(self, from, to));
+        let all = self.list(&[-1]);
+        let join = |export: &mut Export, parts: &[ValueId]| export.build.op("Concat", parts, &[("axis", Attr::Int(0))]);
+        let (folded, apart) = (join(self, &[all, rows, columns]), join(self, &[before, columns, rows]));
+        let folded = self.op("Reshape", &[of, folded]);
+        let turned = self.build.op("Transpose", &[folded], &[("perm", [0i64, 2, 1].into())]);
+        self.op("Reshape", &[turned, apart])
+    }
+
     /// One over the root of the root of a head's size, as torch computes it from a shape.
     fn scale(&mut self, of: ValueId) -> ValueId {
         let [from, to] = [-1, i64::MAX].map(|number| self.list(&[number]));
@@ -315,7 +331,10 @@ impl Model {
     }
 
     fn products(&self, export: &mut Export, query: ValueId, keys: ValueId, values: ValueId, mask: ValueId) -> ValueId {
-        let columns = export.build.op("Transpose", &[keys], &[("perm", [0i64, 1, 3, 2].into())]);
+        let columns = match self.masked {
+            Masked::Condition => export.turned(keys),
+            _ => export.build.op("Transpose", &[keys], &[("perm", [0i64, 1, 3, 2].into())]),
+        };
         let scores = match self.masked {
             // torch scales both sides by the root of the scale, others the scores.
             Masked::Triangle => {
