@@ -3,10 +3,8 @@
 
 use super::multiversion::multiversion;
 
-/// The least integers, which are floats as well.
-const LEAST: [f32; 2] = [i32::MIN as f32, i64::MIN as f32];
-
-/// The value where it is in the range of integers whose least one is `least`, and `least` otherwise.
+/// The value where it is in the range of integers whose least one is `least`, which is a float too, and `least`
+/// otherwise.
 #[inline(always)]
 fn in_range(value: f32, least: f32) -> f32 {
     // NaN is in no range.
@@ -18,13 +16,13 @@ fn in_range(value: f32, least: f32) -> f32 {
 #[inline(always)]
 fn short(value: f32) -> i32 {
     // SAFETY: the value is from -2^31 to below 2^31, and no NaN.
-    unsafe { in_range(value, LEAST[0]).to_int_unchecked() }
+    unsafe { in_range(value, i32::MIN as f32).to_int_unchecked() }
 }
 
 #[inline(always)]
 fn long(value: f32) -> i64 {
     // SAFETY: the value is from -2^63 to below 2^63, and no NaN.
-    unsafe { in_range(value, LEAST[1]).to_int_unchecked() }
+    unsafe { in_range(value, i64::MIN as f32).to_int_unchecked() }
 }
 
 multiversion! {

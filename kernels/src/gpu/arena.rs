@@ -137,8 +137,8 @@ impl Arena {
         Ok(Region { arena: self.clone(), address, bytes })
     }
 
-    /// Allocates another piece, half as large as all before it where the bound allows: pieces are few, and an arena never
-    /// takes half as much again as it needs.
+    /// Allocates another piece, half as large as all before it where the bound allows: pieces are few, and no more than
+    /// half of what was taken is taken in advance.
     fn grow(&self, state: &mut State, need: u64) -> Result<()> {
         let room = self.most - state.stats.taken;
         if need > room {

@@ -146,9 +146,10 @@ pub(super) fn rewrite(
             roles.beside.push(name);
             continue;
         }
+        let position_rows = rows_of_positions(info.dims.as_deref());
         match name.as_str() {
-            "position_ids" if rows_of_positions(info.dims.as_deref()).is_some() && info.dtype == Some(DType::I64) => {
-                (roles.position_rows, roles.positions) = (rows_of_positions(info.dims.as_deref()), Some(name));
+            "position_ids" if position_rows.is_some() && info.dtype == Some(DType::I64) => {
+                (roles.position_rows, roles.positions) = (position_rows, Some(name));
             }
             _ if info.dims.as_ref().is_none_or(|dims| dims.len() != 2) || info.dtype != Some(DType::I64) => {
                 return Err(refused(format!("input '{name}' is none that a decoder is known to have")));

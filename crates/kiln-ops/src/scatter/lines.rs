@@ -144,7 +144,6 @@ impl<'a> Lines<'a> {
         parallel: &dyn Parallel,
     ) -> Result<Vec<W>, NodeError> {
         let mut all = memory::zeroed(lines.len() * self.size);
-        let run = |line: usize, count: usize| Run { start: line * count, count, stride: 1 };
         for (at, values) in all.chunks_mut(UNSEEN).enumerate() {
             if parallel.is_stopped() {
                 return Ok(Vec::new());
@@ -156,7 +155,7 @@ impl<'a> Lines<'a> {
         for line in lines {
             let (values, later) = rest.split_at_mut(self.size);
             rest = later;
-            let run = run(line, self.count);
+            let run = Run { start: line * self.count, count: self.count, stride: 1 };
             W::load(self.updates.dtype(), self.updates.bytes(), run, &mut update)?;
             for (indices, update) in self.indices[run.start..][..self.count].chunks(UNSEEN).zip(update.chunks(UNSEEN)) {
                 if parallel.is_stopped() {

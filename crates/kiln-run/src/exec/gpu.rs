@@ -4,8 +4,8 @@
 //! [`GpuCx`] is the device with its memory and what the caller allows. [`problem`] has the recorded keys, one family
 //! for each library's kind of problem. [`ranking`] is the record of a problem: the algorithms, best first, so that
 //! another policy is served without asking or measuring again. [`solver`] has the key in memory and its builder: a
-//! record if one serves, else the ranking of its [`kin`], else the library's heuristics, and never a measurement. The [tuner](super::tune) measures,
-//! while no request runs. [`module`] keeps compiled kernels of Kiln's own, which leave no choice. [`traffic`] counts
+//! record if one serves, else the ranking of its [`kin`], else the library's heuristics, and never a measurement. The
+//! [tuner](super::tune) measures, while no request runs. [`module`] keeps compiled kernels of Kiln's own, which leave no choice. [`traffic`] counts
 //! copies.
 //!
 //! Nothing here knows the graph or which device it is.

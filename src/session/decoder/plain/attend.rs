@@ -421,20 +421,24 @@ impl Matcher<'_, '_> {
         let heads = heads.checked_mul(joined.shared)?;
         for &lengths in self.lengths {
             let (batch, total) = (lengths.batch, lengths.past + lengths.new);
-            let folded = self.reshapes(folds, &[batch.checked_mul(heads)?, total, size], lengths)?;
-            if !folded || !self.reshapes(unfolds, &[batch, heads, size, total], lengths)? {
+            let folded = self.reshapes(folds, &[batch.checked_mul(heads)?, total, size], 0, lengths)?;
+            if !folded || !self.reshapes(unfolds, &[batch, heads, size, total], 0, lengths)? {
                 return None;
             }
         }
         Some(joined)
     }
 
-    /// Whether Reshape gives a tensor these sizes; one of them may be left open.
-    fn reshapes(&mut self, reshape: &NodeDesc, dims: &[usize], lengths: Lengths) -> Option<bool> {
+    /// Whether Reshape gives a tensor these sizes. One of them may be left open, and the first `same` may be said to stay
+    /// as they are.
+    fn reshapes(&mut self, reshape: &NodeDesc, dims: &[usize], same: usize, lengths: Lengths) -> Option<bool> {
         let to = self.trial.compute(reshape.input(1)?, Follows::Comparisons, lengths)?.to_i64_vec().ok()?;
-        let is_known = |(&to, &dim): (&i64, &usize)| to == -1 || usize::try_from(to) == Ok(dim);
+        let keeps_zero = reshape.attrs.get("allowzero").is_some_and(|attr| !matches!(attr, Attr::Int(0)));
+        let is_known = |(at, (&to, &dim)): (usize, (&i64, &usize))| {
+            to == -1 || usize::try_from(to) == Ok(dim) || to == 0 && at < same && !keeps_zero
+        };
         let open = to.iter().filter(|&&to| to == -1).count();
-        Some(to.len() == dims.len() && open <= 1 && to.iter().zip(dims).all(is_known))
+        Some(to.len() == dims.len() && open <= 1 && to.iter().zip(dims).enumerate().all(is_known))
     }
 
     /// A part of the cache behind Unsqueeze, Expand and Reshape that repeat its heads, or as it is.
@@ -457,24 +461,19 @@ impl Matcher<'_, '_> {
         let Part { heads, size, .. } = self.parts[part];
         let mut shared = None;
         for &lengths in self.lengths {
-            let mut list =
-                |value: Option<ValueId>| self.trial.compute(value?, Follows::Comparisons, lengths)?.to_i64_vec().ok();
-            let (wide, flat) = (list(expand.input(1))?, list(reshape.input(1))?);
+            let wide = self.trial.compute(expand.input(1)?, Follows::Comparisons, lengths)?.to_i64_vec().ok()?;
             let &[batch, of_heads, copies, positions, of_size] = wide.as_slice() else { return None };
-            let dims = [lengths.batch, heads, lengths.past + lengths.new, size].map(|dim| dim as i64);
-            let fits =
-                [batch, of_heads, positions, of_size].into_iter().zip(dims).all(|(to, dim)| to == 1 || to == dim);
-            let times = copies.max(1);
+            let dims = [lengths.batch, heads, lengths.past + lengths.new, size];
+            let fits = |(to, dim)| to == 1 || usize::try_from(to) == Ok(dim);
+            let fits = [batch, of_heads, positions, of_size].into_iter().zip(dims).all(fits);
+            let times = usize::try_from(copies.max(1)).ok()?;
             let result = [dims[0], dims[1].checked_mul(times)?, dims[2], dims[3]];
-            let is_known = |at: usize, to: i64| to == result[at] || to == -1 || (to == 0 && at == 0);
-            let is_result = flat.len() == 4 && flat.iter().enumerate().all(|(at, &to)| is_known(at, to));
-            let open = flat.iter().filter(|&&to| to == -1).count();
-            if !fits || !is_result || open > 1 || shared.is_some_and(|shared| shared != times) {
+            if !fits || !self.reshapes(reshape, &result, 1, lengths)? || shared.is_some_and(|shared| shared != times) {
                 return None;
             }
             shared = Some(times);
         }
-        Some(Joined { part, shared: usize::try_from(shared?).ok()? })
+        Some(Joined { part, shared: shared? })
     }
 
     /// A part of the cache as Attention reads it, and whether its heads are side by side in rows [sequences, positions,
@@ -491,15 +490,8 @@ impl Matcher<'_, '_> {
         let joined = self.joined(turn.input(0)?)?;
         let Part { heads, size, .. } = self.parts[joined.part];
         let width = heads.checked_mul(joined.shared)?.checked_mul(size)?;
-        let keeps_zero = reshape.attrs.get("allowzero").is_some_and(|attr| !matches!(attr, Attr::Int(0)));
         for &lengths in self.lengths {
-            let rows = self.trial.compute(reshape.input(1)?, Follows::Comparisons, lengths)?.to_i64_vec().ok()?;
-            let dims = [lengths.batch, lengths.past + lengths.new, width];
-            let is_known = |(at, (&to, &dim)): (usize, (&i64, &usize))| {
-                to == -1 || usize::try_from(to) == Ok(dim) || to == 0 && at < 2 && !keeps_zero
-            };
-            let open = rows.iter().filter(|&&to| to == -1).count();
-            if rows.len() != 3 || open > 1 || !rows.iter().zip(&dims).enumerate().all(is_known) {
+            if !self.reshapes(reshape, &[lengths.batch, lengths.past + lengths.new, width], 2, lengths)? {
                 return None;
             }
         }
