@@ -229,8 +229,8 @@ impl DecoderCache {
     /// >>> cache.lengths
     /// [4]
     fn announce(&self, py: Python<'_>, sequence: usize, length: usize) -> PyResult<()> {
-        self.held(py)?.announce(sequence, length);
-        Ok(())
+        let announced = self.held(py)?.announce(sequence, length);
+        announced.map_err(|error| errors::decoder(py, &error))
     }
 
     /// Forgets the positions of a sequence from `length` on.

@@ -229,7 +229,7 @@ impl<D: Borrow<Decoder>> Batch<D> {
                 Some((positions, other)) if positions >= SHARED => self.cache.fork(other, sequence, positions)?,
                 _ => self.cache.rewind(sequence, 0)?,
             }
-            self.cache.announce(sequence, text.tokens.len());
+            self.cache.announce(sequence, text.tokens.len())?;
             self.running[sequence] = self.waiting.pop_front();
         }
         Ok(())

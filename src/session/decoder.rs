@@ -631,12 +631,15 @@ impl DecoderCache {
 
     /// Says that a text of `length` tokens will be read into a sequence, in one step or in several. Models that rotate by
     /// other angles from some length on (Phi-3 with long contexts) then do so from the first step on, as if the text were
-    /// read in one. It holds until the sequence is rewound or becomes a fork, or is longer. Unknown sequences are
-    /// ignored.
-    pub fn announce(&mut self, sequence: usize, length: usize) {
-        if let Some(announced) = self.announced.get_mut(sequence) {
-            *announced = length.min(self.most);
-        }
+    /// read in one. It holds until the sequence is rewound or becomes a fork, or is longer.
+    ///
+    /// # Errors
+    ///
+    /// [`DecoderError::Cache`] for a sequence that does not exist.
+    pub fn announce(&mut self, sequence: usize, length: usize) -> Result<(), DecoderError> {
+        self.length(sequence)?;
+        self.announced[sequence] = length.min(self.most);
+        Ok(())
     }
 
     /// Makes the sequence `to` begin as `from` does. Both share the pages of these positions, and nothing is copied until
@@ -647,13 +650,9 @@ impl DecoderCache {
     /// [`DecoderError::Cache`] for a sequence that does not exist, where `from` is shorter, and where the model has
     /// states and `from` is longer. Both sequences are then unchanged.
     pub fn fork(&mut self, from: usize, to: usize, positions: usize) -> Result<(), DecoderError> {
-        for sequence in [from, to] {
-            if sequence >= self.lengths.len() {
-                return Err(DecoderError::Cache(format!("there is no sequence {sequence}")));
-            }
-        }
-        if self.lengths[from] < positions {
-            let length = self.lengths[from];
+        let length = self.length(from)?;
+        self.length(to)?;
+        if length < positions {
             return Err(DecoderError::Cache(format!("sequence {from} has {length} positions, not {positions}")));
         }
         self.check_end(from, positions)?;
@@ -664,6 +663,12 @@ impl DecoderCache {
         }
         (self.lengths[to], self.announced[to]) = (positions, 0);
         Ok(())
+    }
+
+    /// The positions of a sequence, which must exist.
+    fn length(&self, sequence: usize) -> Result<usize, DecoderError> {
+        let unknown = || DecoderError::Cache(format!("there is no sequence {sequence}"));
+        self.lengths.get(sequence).copied().ok_or_else(unknown)
     }
 
     fn check_end(&self, sequence: usize, positions: usize) -> Result<(), DecoderError> {
@@ -689,19 +694,15 @@ impl DecoderCache {
     /// [`DecoderError::Cache`] for a sequence that does not exist or is shorter, and for a model with states where
     /// `length` is neither 0 nor the sequence's length.
     pub fn rewind(&mut self, sequence: usize, length: usize) -> Result<(), DecoderError> {
-        match self.lengths.get(sequence) {
-            Some(old) if *old >= length => {
-                self.check_end(sequence, length)?;
-                (self.lengths[sequence], self.announced[sequence]) = (length, 0);
-                self.pages.keep(sequence, length);
-                if length == 0 {
-                    self.states.clear(sequence);
-                }
-            }
-            Some(old) => {
-                return Err(DecoderError::Cache(format!("sequence {sequence} has {old} positions, not {length}")));
-            }
-            None => return Err(DecoderError::Cache(format!("there is no sequence {sequence}"))),
+        let old = self.length(sequence)?;
+        if old < length {
+            return Err(DecoderError::Cache(format!("sequence {sequence} has {old} positions, not {length}")));
+        }
+        self.check_end(sequence, length)?;
+        (self.lengths[sequence], self.announced[sequence]) = (length, 0);
+        self.pages.keep(sequence, length);
+        if length == 0 {
+            self.states.clear(sequence);
         }
         Ok(())
     }

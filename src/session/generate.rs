@@ -225,7 +225,7 @@ impl<D: Borrow<Decoder>> Generator<D> {
             self.cache.rewind(0, self.ahead.agreed(&self.text))?;
             self.ahead = Ahead::default();
         }
-        self.cache.announce(0, self.text.len());
+        self.cache.announce(0, self.text.len())?;
         // After a failed choice, the logits are still those after the text.
         while self.cache.lengths()[0] < self.text.len() {
             let unread = &self.text[self.cache.lengths()[0]..];

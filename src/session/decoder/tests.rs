@@ -149,7 +149,9 @@ fn a_text_that_is_read_in_parts_is_as_long_as_it_will_be() {
         step(&decoder, cache, &[&text[..250]]);
         step(&decoder, cache, &[&text[250..]])
     };
-    cache.announce(0, 300);
+    cache.announce(0, 300).unwrap();
+    let unknown = cache.announce(1, 300).unwrap_err();
+    assert_eq!(unknown.to_string(), "cache: there is no sequence 1");
     close(&read(&mut cache), &expected, "announced");
     cache.rewind(0, 0).unwrap();
     let without = read(&mut cache);
