@@ -168,6 +168,10 @@ kinds! {
     Quantized(quantized::QuantizedCode) of quantized::FAMILY,
         extension |code| (code.form == quantized::Form::Bytes).then_some(Extension::Vnni),
         emit |code, _, asm| code.emit(asm);
+    /// The micro-kernel of quantised depthwise windows over lines of bytes.
+    QuantizedLines(quantized::LinesCode) of quantized::lines::FAMILY,
+        extension |_| Some(Extension::Vnni),
+        emit |code, _, asm| { code.emit(asm); Ok(()) };
     /// The epilogue of quantised products on AMX.
     QuantizedEpilogue(quantized::QuantizedEpilogueCode) of quantized::amx::FAMILY,
         emit |code, _, asm| code.emit(asm);

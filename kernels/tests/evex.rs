@@ -105,6 +105,7 @@ fn twin(name: &str) -> Twin {
         "VPSHUFB" => plain(EVEX_Vpshufb_zmm_k1z_zmm_zmmm512),
         "VPADDSB" => plain(EVEX_Vpaddsb_zmm_k1z_zmm_zmmm512),
         "VBROADCASTF32X4" => Twin { rm: (false, true), ..plain(EVEX_Vbroadcastf32x4_zmm_k1z_m128) },
+        "VINSERTF32X4" => Twin { rm: (false, true), ..with_imm(EVEX_Vinsertf32x4_zmm_k1z_zmm_xmmm128_imm8) },
         "VPERMPS" => plain(EVEX_Vpermps_zmm_k1z_zmm_zmmm512b32),
         "VPMADDWD" => plain(EVEX_Vpmaddwd_zmm_k1z_zmm_zmmm512),
         "VPMADDUBSW" => plain(EVEX_Vpmaddubsw_zmm_k1z_zmm_zmmm512),

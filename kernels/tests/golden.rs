@@ -22,7 +22,7 @@ use kiln_kernels::cpu::pool::{Collect, PoolCode};
 use kiln_kernels::cpu::quantized::bytes::Added;
 use kiln_kernels::cpu::quantized::lookup::{LookupCode, LookupForm};
 use kiln_kernels::cpu::quantized::tile::LeftRows as QuantizedRows;
-use kiln_kernels::cpu::quantized::{Form, Output, QuantizedCode, QuantizedEpilogueCode};
+use kiln_kernels::cpu::quantized::{Form, LinesCode, Output, QuantizedCode, QuantizedEpilogueCode};
 use kiln_kernels::cpu::recurrent::{Activation, GateCode, Gates};
 use kiln_kernels::cpu::reduce::{Fold, Map, Order, Pass, PostOp, ReduceCode};
 use kiln_kernels::cpu::rotary::RotaryCode;
@@ -219,6 +219,8 @@ fn places() -> Vec<(PathBuf, String)> {
     let epilogue = CodeKey::QuantizedEpilogue(epilogue);
     places.push((folder.join("quantized-epilogue-avx512.asm"), listing(&epilogue, 0)));
     let isa = Isa::Avx512;
+    let lines = LinesCode { isa, lines: 3, taps: 3, stride: 2, dilation: 1, output: Output::Unsigned };
+    places.push((folder.join("quantized-lines-avx512.asm"), listing(&CodeKey::QuantizedLines(lines), 0)));
     let zeros = ZeroPoints::Bytes;
     for (name, code) in [
         ("block-tile-avx512", CodeKey::BlockTile(BlockTileCode { isa, zeros })),

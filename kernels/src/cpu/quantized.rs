@@ -15,8 +15,8 @@
 //! - [`weights`]: how weights are packed. [`prepare`]: the left-hand side made ready, and tensors of `f32` to bytes and
 //!   back.
 //! - [`driver`]: a product or convolution that is ready to run. It computes by `dense` panels; by `depthwise` for
-//!   filters of one channel, which reduce over the window alone; by `winograd` for 3x3 windows at stride 1; or by `amx`.
-//!   [`model`] cuts its work.
+//!   filters of one channel, which reduce over the window alone (`lines`: their kernel over bytes); by `winograd` for 3x3
+//!   windows at stride 1; or by `amx`. [`model`] cuts its work.
 
 pub(crate) mod amx;
 pub mod averages;
@@ -27,12 +27,14 @@ mod depthwise;
 pub mod driver;
 mod emit;
 mod epilogue;
+pub(crate) mod lines;
 pub mod lookup;
 mod micro_kernel;
 mod model;
 mod operands;
 mod portable;
 pub mod prepare;
+mod strip;
 pub mod tile;
 pub mod weights;
 mod winograd;
@@ -45,6 +47,7 @@ pub use crate::problem::quantized::{Terms, WeightSource};
 pub use amx::QuantizedEpilogueCode;
 pub use blocks::QuantizedBlocks;
 pub use driver::Quantized;
+pub use lines::LinesCode;
 pub(crate) use tile::FAMILY;
 pub use tile::{Form, QuantizedCode};
 pub use weights::{IntegerSizes, Layout, PackedIntegers, PackedIntegersMut, Steps};

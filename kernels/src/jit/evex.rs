@@ -222,6 +222,7 @@ forms! {
     VPSHUFB = MAP_0F38 PREFIX_66 0x00 Layout::Rvm, memory(VECTOR);
     VPADDSB = MAP_0F PREFIX_66 0xEC Layout::Rvm, memory(VECTOR);
     VBROADCASTF32X4 = MAP_0F38 PREFIX_66 0x1A Layout::Rm, memory(VECTOR / 4);
+    VINSERTF32X4 = MAP_0F3A PREFIX_66 0x18 Layout::Rvm, memory(VECTOR / 4);
     VPERMPS = MAP_0F38 PREFIX_66 0x16 Layout::Rvm;
     VSHUFF32X4 = MAP_0F3A PREFIX_66 0x23 Layout::Rvm;
     VDPBF16PS = MAP_0F38 PREFIX_F3 0x52 Layout::Rvm;

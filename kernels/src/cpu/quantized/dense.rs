@@ -11,6 +11,7 @@ use super::blocks::QuantizedBlocks;
 use super::micro_kernel::MicroKernel;
 use super::operands::{LINE, Operands};
 use super::prepare;
+use super::strip::{Edge, Strip};
 use super::tile::{Form, LeftRows, QuantizedArgs, QuantizedCode, most_rows};
 use super::weights::{Layout, Panelling};
 use crate::cpu::CodeSource;
@@ -20,7 +21,6 @@ use crate::cpu::gemm::Tiles;
 use crate::cpu::gemm::rows::part;
 use crate::error::Result;
 use crate::isa::Isa;
-use crate::jit::Given;
 use crate::parallel::{Disjoint, Parallel};
 use crate::problem::description::count;
 use crate::problem::quantized::Output;
@@ -265,7 +265,7 @@ impl Dense {
             // SAFETY: pointers of the table lie in the converted input, or point at padding as long as a run and a row;
             // strided rows lie in the task's own words; all have room behind them for the last group. Panels, starts
             // and factors are whole, and tasks have disjoint rows or columns.
-            unsafe { edge.write(&to, &mut args, &self.tile, &given) };
+            unsafe { self.tile.write(&to, edge, &mut args, &given) };
         }
     }
 }
@@ -287,46 +287,4 @@ struct Buffers<'a> {
     own: Disjoint<'a, i32>,
     words: usize,
     y: Disjoint<'a, u8>,
-}
-
-/// Rows of the output that one call writes. Sizes are in bytes.
-pub(super) struct Strip {
-    pub(super) first: *mut u8,
-    pub(super) distance: usize,
-    pub(super) rows: usize,
-    /// Bytes of each row that belong to the output, and bytes that the micro-kernel writes.
-    pub(super) columns: usize,
-    pub(super) width: usize,
-}
-
-/// A buffer for rows of a partial panel.
-#[derive(Default)]
-pub(super) struct Edge(Vec<u8>);
-
-impl Edge {
-    /// Calls the micro-kernel so that it writes nothing outside of the strip.
-    ///
-    /// # Safety
-    ///
-    /// That of [`MicroKernel::call`], except for the output: the strip's own columns are no other task's.
-    pub(super) unsafe fn write(&mut self, to: &Strip, args: &mut QuantizedArgs, tile: &MicroKernel, given: &Given) {
-        let whole = to.columns == to.width;
-        if !whole {
-            self.0.resize((to.rows * to.width).max(self.0.len()), 0);
-        }
-        args.ldc = if whole { to.distance } else { to.width };
-        args.c.set(if whole { to.first } else { self.0.as_mut_ptr() });
-        args.c_tile_stride = args.rows * args.ldc;
-        let given = given.clone().write("edge", &mut self.0);
-        // SAFETY: the caller's contract; the buffer has room for whole rows.
-        unsafe { tile.call(args, &given) };
-        if whole {
-            return;
-        }
-        for (row, from) in self.0.chunks_exact(to.width).take(to.rows).enumerate() {
-            // SAFETY: the strip's own columns, which the caller vouches for.
-            let to = unsafe { std::slice::from_raw_parts_mut(to.first.wrapping_add(row * to.distance), to.columns) };
-            to.copy_from_slice(&from[..to.len()]);
-        }
-    }
 }

@@ -4,7 +4,7 @@
 //! over taps and groups ([`reduction`](crate::cpu::gemm::reduction)), and applies the epilogue, all in registers.
 //! Variants share the code that moves to the next tile.
 
-use super::epilogue::{Rounding, scaled};
+use super::epilogue::Rounding;
 use super::tile::{FAMILY, Form, LeftRows, QuantizedArgs, QuantizedCode, most_rows};
 use crate::cpu::epilogue::{self, Column, Operand, Stage};
 use crate::cpu::gemm::reduction::{AT, B, Fields, ROWS, Reduction, TABLE, TAPS, fields};
@@ -175,14 +175,8 @@ impl<'a> Variant<'a> {
 
     /// The stages of each vector of sums.
     fn stages(&self) -> Vec<Stage<'static>> {
-        let scaled = scaled(Operand::Memory(Mem::at(SCALE, 0)), Operand::Memory(Mem::at(SHIFT, 0)));
-        let rounding = self.rounding();
-        match self.key.output {
-            Output::Sums => Vec::new(),
-            Output::Floats => [&scaled[..], &rounding.to_floats()].concat(),
-            Output::Unsigned => [&scaled[..], &rounding.to_bytes()].concat(),
-            Output::Signed => [&scaled[..], &rounding.to_bytes(), &[Stage::LowByte]].concat(),
-        }
+        let [factors, addends] = [SCALE, SHIFT].map(|list| Operand::Memory(Mem::at(list, 0)));
+        self.key.output.stages(factors, addends, self.rounding())
     }
 
     /// The epilogue and the stores.

@@ -44,6 +44,19 @@ impl Rounding {
     }
 }
 
+impl Output {
+    /// The stages from sums to results, with registers of [`Rounding`].
+    pub(crate) fn stages(self, factors: Operand, addends: Operand, rounding: Rounding) -> Vec<Stage<'static>> {
+        let scaled = scaled(factors, addends);
+        match self {
+            Output::Sums => Vec::new(),
+            Output::Floats => [&scaled[..], &rounding.to_floats()].concat(),
+            Output::Unsigned => [&scaled[..], &rounding.to_bytes()].concat(),
+            Output::Signed => [&scaled[..], &rounding.to_bytes(), &[Stage::LowByte]].concat(),
+        }
+    }
+}
+
 /// Requantisation of every column: factors, addends, bounds and zero point.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Epilogue<'a> {

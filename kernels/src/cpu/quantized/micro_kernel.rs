@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::portable;
+use super::strip::{Edge, Strip};
 use super::tile::{QuantizedArgs, QuantizedCode};
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::Result;
@@ -43,5 +44,22 @@ impl MicroKernel {
                 portable::tile(key, args);
             },
         }
+    }
+
+    /// Computes the tiles of a strip, and writes nothing outside of it.
+    ///
+    /// # Safety
+    ///
+    /// That of [`MicroKernel::call`], except for the output: the strip's own columns are no other task's.
+    pub(super) unsafe fn write(&self, to: &Strip, edge: &mut Edge, args: &mut QuantizedArgs, given: &Given) {
+        let call = |first: *mut u8, distance: usize, given: &Given| {
+            args.ldc = distance;
+            args.c.set(first);
+            args.c_tile_stride = args.rows * distance;
+            // SAFETY: the caller's contract; the output has room for whole rows.
+            unsafe { self.call(args, given) };
+        };
+        // SAFETY: the caller's contract.
+        unsafe { edge.write(to, given, call) };
     }
 }

@@ -262,6 +262,23 @@ fn convolutions_see_zero_points_as_padding() {
     }
 }
 
+/// Windows of one channel of every size, over lines of several tiles.
+#[test]
+fn depthwise_windows_of_every_size() {
+    let isa = Isa::Avx512;
+    if !levels().contains(&isa) || !Form::Bytes.usable(isa) {
+        return;
+    }
+    for kernel in 1..=10 {
+        for (number, (stride, dilation)) in [(1, 1), (2, 1), (3, 1), (1, 2), (2, 3), (1, 30)].into_iter().enumerate() {
+            let window = Window { kernel, stride, dilation, pad: (kernel - 1) * dilation / 2 };
+            let channels = [16, 21, 48, 3][(kernel as usize + number) % 4];
+            let shape = image(2, [5, 41], [1, 1, channels], window);
+            Case::symmetric(shape, number % 2 == 0, kernel).check(isa, Form::Bytes, 1 + number % 2);
+        }
+    }
+}
+
 /// Sizes on which AMX goes through several chunks, bands, panels and steps, in place and not.
 #[test]
 fn tiles_of_many_rows_panels_and_steps() {

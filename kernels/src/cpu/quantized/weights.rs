@@ -13,6 +13,7 @@
 //! Behind all panels of [`Form::Bytes`], of [`Form::Tiles`] and of filters of one channel stand the columns' sums,
 //! which are multiplied by the left-hand zero point. Sizes are in 32-bit words, which whole rows of a panel fill.
 
+use super::lines::LinesCode;
 use super::tile::{FAMILY, Form, panel_vectors};
 use crate::cpu::amx::{PANEL, STEP_BYTES};
 use crate::cpu::conv::Weights;
@@ -21,7 +22,7 @@ use crate::cpu::{PackedElement, PackedWeights, PackedWeightsMut};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::memory;
-use crate::problem::quantized::WeightSource;
+use crate::problem::quantized::{Output, WeightSource};
 
 /// Channels below which a line of the window is one run: the few elements of one position would not pay for loading its
 /// pointers.
@@ -83,7 +84,10 @@ impl Layout {
     pub fn of(isa: Isa, sizes: &Weights, steps: Steps, form: Form) -> Layout {
         if sizes.is_depthwise() {
             let form = if form == Form::Bytes { form } else { Form::Words };
-            return Layout::Channels { form, vectors: panel_vectors(isa, sizes.channels) };
+            let along_line = [steps.strides[2], steps.dilations[2]];
+            let by_vector = LinesCode::of(isa, sizes, form, along_line, Output::Sums).is_some();
+            let vectors = if by_vector { 1 } else { panel_vectors(isa, sizes.channels) };
+            return Layout::Channels { form, vectors };
         }
         let few = sizes.channels < FEW_CHANNELS && sizes.kernel[2] > 1;
         let lines = few && sizes.groups == 1 && steps.dilations[2] == 1;

@@ -132,6 +132,16 @@ impl Asm {
         }
     }
 
+    /// dst = src, but for the 128-bit group of that number, which comes from memory. AVX-512 only.
+    pub fn vinsert_group(&mut self, dst: Vreg, src: Vreg, from: Mem, group: u8) {
+        self.check_vectors(dst.0 | src.0);
+        if self.wide() && group < 4 {
+            self.evex_immediate(&evex::VINSERTF32X4, Operands::of(dst.0, src.0), from.into(), group);
+        } else {
+            self.refuse("a group of a vector from memory outside of AVX-512");
+        }
+    }
+
     /// Lane 0 into every lane.
     pub fn vbroadcast_lane0(&mut self, dst: Vreg, src: Vreg) {
         self.check_vectors(dst.0 | src.0);

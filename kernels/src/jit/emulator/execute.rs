@@ -204,6 +204,7 @@ fn interpret(operations: &[Operation], m: &mut Machine, memory: &Memory<'_>) -> 
             | Kind::VstoreOne
             | Kind::VloadTwo
             | Kind::VloadGroup
+            | Kind::VinsertGroup
             | Kind::VfromGpr
             | Kind::VwidenU8
             | Kind::VwidenI8
@@ -419,6 +420,11 @@ impl Machine {
             Kind::VloadGroup => {
                 let group: [u32; 4] = memory.read(self.address(op));
                 self.put(op, &std::array::from_fn(|lane| group[lane % 4]));
+            }
+            Kind::VinsertGroup => {
+                let mut out = self.vectors[usize::from(op.a)];
+                out[4 * op.imm as usize..][..4].copy_from_slice(&memory.read::<[u32; 4]>(self.address(op)));
+                self.put(op, &out);
             }
             Kind::VstoreOne => memory.write(self.address(op), self.vectors[usize::from(op.b)][0]),
             Kind::VfromGpr => {
