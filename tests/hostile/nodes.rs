@@ -279,6 +279,8 @@ fn numbers() -> Vec<Row> {
         ("MelWeightMatrix", 1, vec![N(HUGE), N(HUGE), N(8000), S(0.0), S(4000.0)], vec![]),
         ("RandomUniformLike", 1, vec![row()], vec![("dtype", 8.into())]),
         ("Bernoulli", 1, vec![words(&["a"])], vec![]),
+        ("Multinomial", 1, vec![x(&[1, 2])], vec![("sample_size", HUGE.into())]),
+        ("Multinomial", 1, vec![words(&["a"])], vec![]),
         ("Dropout", 2, vec![row(), S(f32::INFINITY)], vec![]),
         ("LSTM", 1, vec![x(&[1, 1, 2]), x(&[1, 8, 2]), x(&[1, 8, 2])], vec![("hidden_size", HUGE.into())]),
         ("GRU", 1, vec![x(&[1, 1, 2]), x(&[1, 6, 2]), x(&[1, 6, 2])], vec![("hidden_size", 0.into())]),

@@ -321,6 +321,7 @@ fn element_by_element() {
         case("Cast", "n").of("n 2").int("to", 7),
         case("CastLike", "n").of("n 2").typed(DType::I64, "1"),
         case("Bernoulli", "n").of("n 2"),
+        case("Multinomial", "n").of("n 2").int("sample_size", 3),
         case("RandomNormalLike", "n").of("n 2"),
         case("RandomUniformLike", "n").of("n 2"),
         case("QuantizeLinear", "n").of("n 2").floats(&[0.5]).version(13),

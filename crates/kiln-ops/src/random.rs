@@ -1,14 +1,14 @@
-//! Random tensors: RandomUniform and RandomNormal, with a shape of their own or like an input, and Bernoulli.
+//! Random tensors: RandomUniform and RandomNormal, with a shape of their own or like an input; Bernoulli and Multinomial.
 //!
 //! A node gives the same numbers in every run, from its seed, or from its name where it has no seed: a graph that is
 //! run twice gives the same results twice, and two nodes do not give the same numbers. The standard leaves the
 //! generator open; the one here is the reference implementation's, so that uniform and normal numbers with a seed are
 //! the same.
 
-use kiln_kernels::memory::Collect;
+use kiln_kernels::memory::{Collect, with_capacity};
 use kiln_model::NodeDesc;
 use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
-use kiln_tensor::{Tensor, TensorSpec};
+use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::wide::{Width, narrow, widened};
 use super::{LoadCx, OpError, Operator, dimensions, required, type_attribute};
@@ -16,6 +16,7 @@ use super::{LoadCx, OpError, Operator, dimensions, required, type_attribute};
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
     ("", "Bernoulli", make_bernoulli),
+    ("", "Multinomial", make_multinomial),
     ("", "RandomUniform", |cx| make(cx, uniform(cx))),
     ("", "RandomNormal", |cx| make(cx, normal(cx))),
     ("", "RandomUniformLike", |cx| make(cx, uniform(cx))),
@@ -176,6 +177,72 @@ impl Node for Bernoulli {
     }
 }
 
+/// Numbers of classes, each drawn with the probability whose logarithm, up to a constant, the row has for it.
+struct Multinomial {
+    seed: u32,
+}
+
+fn make_multinomial(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let node = cx.node;
+    match type_attribute(node, "dtype")? {
+        Some(DType::I32 | DType::I64) => Ok(Box::new(Multinomial { seed: seed(node) })),
+        _ => Err(OpError::invalid(node, "dtype must name int32 or int64")),
+    }
+}
+
+/// The sums of the chances of the classes up to each one. Logarithms that are not finite stand for no chance.
+fn cumulated(logarithms: &[f64]) -> Vec<f64> {
+    let finite = |value: &f64| value.is_finite();
+    let greatest = logarithms.iter().copied().filter(finite).fold(f64::NEG_INFINITY, f64::max);
+    let mut sum = 0.0;
+    let sums = logarithms.iter().map(|logarithm| {
+        if finite(logarithm) {
+            sum += (logarithm - greatest).exp();
+        }
+        sum
+    });
+    sums.collected()
+}
+
+impl Node for Multinomial {
+    fn family(&self) -> &'static str {
+        "Multinomial"
+    }
+
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        match required(inputs, 0)?.dtype() {
+            DType::F16 | DType::BF16 | DType::F32 | DType::F64 => Ok(()),
+            other => Err(NodeError::Input(format!("logarithms of chances of type {other}"))),
+        }
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let mut numbers = Numbers::new(self.seed);
+        let input = io.input(0)?;
+        let classes = input.shape()[1];
+        let logarithms = widened::<f64>(input)?;
+        let to = io.alloc(0)?;
+        let count = to.shape()[1];
+        let rows = if count == 0 { 0 } else { to.shape()[0] };
+        let mut drawn: Vec<i64> = with_capacity(to.len());
+        for row in 0..rows {
+            let sums = cumulated(&logarithms[row * classes..][..classes]);
+            let all = sums.last().copied().unwrap_or(0.0);
+            if all <= 0.0 {
+                return Err(NodeError::Input(format!("row {row} has no class with a chance")));
+            }
+            let draw = |_| {
+                let place = numbers.fraction() * all;
+                sums.partition_point(|&sum| sum <= place).min(classes - 1) as i64
+            };
+            (0..count).map(draw).collected_into(&mut drawn);
+        }
+        let output = narrow(&drawn, to)?;
+        io.push(output);
+        Ok(())
+    }
+}
+
 impl Node for Random {
     fn family(&self) -> &'static str {
         match self.distribution {
@@ -246,6 +313,37 @@ mod tests {
         assert_eq!(made, drawn(row()));
         let spec = row().int("dtype", onnx_code(DType::Bool)).run().unwrap()[0].spec().clone();
         assert_eq!(spec, kiln_tensor::TensorSpec::new(DType::Bool, [400, 3]));
+    }
+
+    #[test]
+    fn classes_are_drawn_by_their_chances() {
+        let chances = [0.1f32, 0.0, 0.6, 0.3];
+        let logarithms: Vec<f32> = [&chances.map(f32::ln)[..], &[1e30, f32::NAN, f32::NEG_INFINITY, -1e30]].concat();
+        let drawn = |seed| {
+            let trial = Trial::new("Multinomial").attr("seed", Attr::Float(seed)).int("sample_size", 2000);
+            trial.input(&[2, 4], &logarithms).run().unwrap()[0].as_slice::<i32>().unwrap().to_vec()
+        };
+        let made = drawn(1.0);
+        for (class, chance) in chances.into_iter().enumerate() {
+            let share = made[..2000].iter().filter(|&&drawn| drawn == class as i32).count() as f32 / 2000.0;
+            assert!((share - chance).abs() < 0.03 && (chance > 0.0 || share == 0.0), "{class}: {share}");
+        }
+        assert!(made[2000..].iter().all(|&drawn| drawn == 0), "the only class with a chance");
+        assert_eq!(made, drawn(1.0));
+        assert_ne!(made, drawn(2.0));
+    }
+
+    #[test]
+    fn rows_without_a_chance_are_refused() {
+        let trial =
+            |shape: &[usize], value: f32| Trial::new("Multinomial").input(shape, &vec![value; shape.iter().product()]);
+        trial(&[1, 3], f32::NEG_INFINITY).is_refused("row 0 has no class with a chance");
+        trial(&[2, 0], 0.0).is_refused("row 0 has no class with a chance");
+        trial(&[3], 0.0).is_refused("no rows of classes");
+        trial(&[1, 3], 0.0).int("sample_size", -1).is_refused("a sample_size of -1");
+        trial(&[1, 3], 0.0).int("dtype", onnx_code(DType::F32)).is_refused("dtype must name int32 or int64");
+        let empty = trial(&[0, 3], 0.0).int("dtype", onnx_code(DType::I64)).int("sample_size", 5).run().unwrap();
+        assert_eq!(*empty[0].spec(), kiln_tensor::TensorSpec::new(DType::I64, [0, 5]));
     }
 
     #[test]

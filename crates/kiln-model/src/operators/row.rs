@@ -49,7 +49,7 @@ pub struct Operator {
     /// Which of its nodes are folded: computed while a model is loaded, if their inputs are constants.
     pub(crate) folds: Folds,
     /// Whether it draws random numbers, so that equal inputs do not give equal outputs.
-    pub(crate) draws: bool,
+    pub draws: bool,
     /// Whether it reads only the shapes of its inputs.
     pub measures: bool,
     /// How it treats rows one by one, where it does so and is not element-wise.

@@ -100,6 +100,16 @@ pub(super) fn mel_weights(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Op
     Ok([half_spectrum(length, sizes), bands].into_iter().collect())
 }
 
+/// As many classes as `sample_size` says for each row of logarithms: `[rows, classes]` gives `[rows, sample_size]`.
+pub(super) fn classes_drawn(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
+    let dims = view.dims(0)?;
+    match (&dims[..], view.int("sample_size")) {
+        (&[rows, _], count) if count >= 0 => Ok([rows, Size::Known(count)].into_iter().collect()),
+        (&[_, _], count) => Err(refused(format!("a sample_size of {count}"))),
+        _ => Err(ShapeError::input(0, &dims, "no rows of classes")),
+    }
+}
+
 /// The length is the value of the first input.
 pub(super) fn window(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     match view.size(0)? {

@@ -419,6 +419,10 @@ fn moves(op: &str, r: &mut Random) -> Option<Sample> {
             let attrs = if r.flag() { vec![("dtype", onnx_code(DType::F64).into())] } else { vec![] };
             Sample::new(vec![floats(&r.any_shape(0..4))], attrs)
         }
+        "Multinomial" => {
+            let shape = [1 + r.below(3), 1 + r.below(4)];
+            Sample::new(vec![floats(&shape)], vec![("sample_size", Attr::Int(r.below(5) as i64))])
+        }
         "DFT" => {
             let (mut shape, one_sided, inverse) = (r.any_shape(2..4), r.flag(), r.flag());
             // A half spectrum of one value stands for an empty signal.

@@ -55,6 +55,20 @@ pub(in crate::operators) const ROWS: &[Operator] = &[
         )
     },
     Operator {
+        types: Types::By(kinds::drawn),
+        shapes: Shapes::First(signals::classes_drawn),
+        draws: true,
+        ..Operator::plain(
+            work::RANDOM,
+            PerElement,
+            "",
+            "Multinomial",
+            &[7, 22],
+            exactly(1),
+            &[int("dtype", 6), int("sample_size", 1), optional("seed")],
+        )
+    },
+    Operator {
         types: Types::By(kinds::drawn_like),
         shapes: Shapes::Input(0),
         draws: true,
