@@ -106,6 +106,9 @@ fn twin(name: &str) -> Twin {
         "VPADDSB" => plain(EVEX_Vpaddsb_zmm_k1z_zmm_zmmm512),
         "VBROADCASTF32X4" => Twin { rm: (false, true), ..plain(EVEX_Vbroadcastf32x4_zmm_k1z_m128) },
         "VINSERTF32X4" => Twin { rm: (false, true), ..with_imm(EVEX_Vinsertf32x4_zmm_k1z_zmm_xmmm128_imm8) },
+        "VEXTRACTF32X4" => {
+            Twin { masking: Masking::Merge, rm: (false, true), ..with_imm(EVEX_Vextractf32x4_xmmm128_k1z_zmm_imm8) }
+        }
         "VPERMPS" => plain(EVEX_Vpermps_zmm_k1z_zmm_zmmm512b32),
         "VPMADDWD" => plain(EVEX_Vpmaddwd_zmm_k1z_zmm_zmmm512),
         "VPMADDUBSW" => plain(EVEX_Vpmaddubsw_zmm_k1z_zmm_zmmm512),

@@ -1,5 +1,5 @@
 ; Quantized(QuantizedCode { isa: Avx512, form: Widened, vectors: 2, left: Strided, output: Signed })
-; part 0, 12484 bytes
+; part 0, 12225 bytes
 0000 push rbx
 0001 push rbp
 0002 push r12
@@ -10,256 +10,257 @@
 000d cmp rax,8
 0011 je near 0000000000000070h
 0017 cmp rax,7
-001b je near 0000000000000A80h
+001b je near 0000000000000A40h
 0021 cmp rax,6
-0025 je near 0000000000001370h
+0025 je near 00000000000012F0h
 002b cmp rax,5
-002f je near 0000000000001B30h
+002f je near 0000000000001A80h
 0035 cmp rax,4
-0039 je near 00000000000021C0h
+0039 je near 0000000000002100h
 003f cmp rax,3
-0043 je near 0000000000002720h
+0043 je near 0000000000002650h
 0049 cmp rax,2
-004d je near 0000000000002B70h
+004d je near 0000000000002A80h
 0053 cmp rax,1
-0057 je near 0000000000002E90h
-005d jmp 00000000000030A6h
+0057 je near 0000000000002D90h
+005d jmp 0000000000002FB3h
 0062 nop word [rax+rax]
 006b nop dword [rax+rax]
-; 1774 instructions are left out
-2b70 mov rdx,[rdi+70h]
-2b74 vmovups zmm0,[rdx]
-2b7a vmovups zmm2,zmm0
-2b80 vmovups zmm1,[rdx+40h]
-2b87 vmovups zmm3,zmm1
-2b8d mov r11,[rdi+50h]
-2b91 mov rax,[rdi+10h]
-2b95 mov rbp,[rdi+18h]
-2b99 lea rcx,[rax+rbp]
-2b9d mov r12,[rdi+38h]
-2ba1 mov r13,[rdi+40h]
-2ba5 cmp r12,r13
-2ba8 jge near 0000000000002D09h
-2bae nop word [rax+rax]
-2bb7 nop word [rax+rax]
-2bc0 vpmovsxbw zmm4,[r11]
-2bc6 vpmovsxbw zmm5,[r11+20h]
-2bcd vbroadcastss zmm6,[rax+r12]
-2bd4 vpmaddwd zmm7,zmm6,zmm4
-2bda vpaddd zmm0,zmm0,zmm7
-2be0 vpmaddwd zmm7,zmm6,zmm5
-2be6 vpaddd zmm1,zmm1,zmm7
-2bec vbroadcastss zmm6,[rcx+r12]
-2bf3 vpmaddwd zmm7,zmm6,zmm4
-2bf9 vpaddd zmm2,zmm2,zmm7
-2bff vpmaddwd zmm7,zmm6,zmm5
-2c05 vpaddd zmm3,zmm3,zmm7
-2c0b vpmovsxbw zmm4,[r11+40h]
-2c12 vpmovsxbw zmm5,[r11+60h]
-2c19 vbroadcastss zmm6,[rax+r12+4]
-2c21 vpmaddwd zmm7,zmm6,zmm4
-2c27 vpaddd zmm0,zmm0,zmm7
-2c2d vpmaddwd zmm7,zmm6,zmm5
-2c33 vpaddd zmm1,zmm1,zmm7
-2c39 vbroadcastss zmm6,[rcx+r12+4]
-2c41 vpmaddwd zmm7,zmm6,zmm4
-2c47 vpaddd zmm2,zmm2,zmm7
-2c4d vpmaddwd zmm7,zmm6,zmm5
-2c53 vpaddd zmm3,zmm3,zmm7
-2c59 vpmovsxbw zmm4,[r11+80h]
-2c60 vpmovsxbw zmm5,[r11+0A0h]
-2c67 vbroadcastss zmm6,[rax+r12+8]
-2c6f vpmaddwd zmm7,zmm6,zmm4
-2c75 vpaddd zmm0,zmm0,zmm7
-2c7b vpmaddwd zmm7,zmm6,zmm5
-2c81 vpaddd zmm1,zmm1,zmm7
-2c87 vbroadcastss zmm6,[rcx+r12+8]
-2c8f vpmaddwd zmm7,zmm6,zmm4
-2c95 vpaddd zmm2,zmm2,zmm7
-2c9b vpmaddwd zmm7,zmm6,zmm5
-2ca1 vpaddd zmm3,zmm3,zmm7
-2ca7 vpmovsxbw zmm4,[r11+0C0h]
-2cae vpmovsxbw zmm5,[r11+0E0h]
-2cb5 vbroadcastss zmm6,[rax+r12+0Ch]
-2cbd vpmaddwd zmm7,zmm6,zmm4
-2cc3 vpaddd zmm0,zmm0,zmm7
-2cc9 vpmaddwd zmm7,zmm6,zmm5
-2ccf vpaddd zmm1,zmm1,zmm7
-2cd5 vbroadcastss zmm6,[rcx+r12+0Ch]
-2cdd vpmaddwd zmm7,zmm6,zmm4
-2ce3 vpaddd zmm2,zmm2,zmm7
-2ce9 vpmaddwd zmm7,zmm6,zmm5
-2cef vpaddd zmm3,zmm3,zmm7
-2cf5 add r12,10h
-2cf9 add r11,100h
-2d00 cmp r12,r13
-2d03 jl near 0000000000002BC0h
-2d09 mov r13,[rdi+48h]
-2d0d cmp r12,r13
-2d10 jge near 0000000000002D72h
-2d16 vpmovsxbw zmm4,[r11]
-2d1c vpmovsxbw zmm5,[r11+20h]
-2d23 vbroadcastss zmm6,[rax+r12]
-2d2a vpmaddwd zmm7,zmm6,zmm4
-2d30 vpaddd zmm0,zmm0,zmm7
-2d36 vpmaddwd zmm7,zmm6,zmm5
-2d3c vpaddd zmm1,zmm1,zmm7
-2d42 vbroadcastss zmm6,[rcx+r12]
-2d49 vpmaddwd zmm7,zmm6,zmm4
-2d4f vpaddd zmm2,zmm2,zmm7
-2d55 vpmaddwd zmm7,zmm6,zmm5
-2d5b vpaddd zmm3,zmm3,zmm7
-2d61 add r12,4
-2d65 add r11,40h
-2d69 cmp r12,r13
-2d6c jl near 0000000000002D16h
-2d72 mov rsi,[rdi+78h]
-2d76 mov r8,[rdi+80h]
-2d7d vbroadcastss zmm4,[rdi+88h]
-2d84 vbroadcastss zmm5,[rdi+8Ch]
-2d8b vbroadcastss zmm6,[rdi+90h]
-2d92 mov rdx,[rdi+58h]
-2d96 mov rbx,[rdi+60h]
-2d9a vcvtdq2ps zmm0,zmm0
-2da0 vmulps zmm0,zmm0,[rsi]
-2da6 vaddps zmm0,zmm0,[r8]
-2dac vmaxps zmm0,zmm0,zmm4
-2db2 vminps zmm0,zmm0,zmm5
-2db8 vcvtps2dq zmm0,zmm0
-2dbe vpaddd zmm0,zmm0,zmm6
-2dc4 vandps zmm0,zmm0,[rel 30C0h]{1to16}
-2dce vcvtdq2ps zmm1,zmm1
-2dd4 vmulps zmm1,zmm1,[rsi+40h]
-2ddb vaddps zmm1,zmm1,[r8+40h]
-2de2 vmaxps zmm1,zmm1,zmm4
-2de8 vminps zmm1,zmm1,zmm5
-2dee vcvtps2dq zmm1,zmm1
-2df4 vpaddd zmm1,zmm1,zmm6
-2dfa vandps zmm1,zmm1,[rel 30C0h]{1to16}
-2e04 vpmovdb [rdx],zmm0
-2e0a vpmovdb [rdx+10h],zmm1
-2e11 add rdx,rbx
-2e14 vcvtdq2ps zmm2,zmm2
-2e1a vmulps zmm2,zmm2,[rsi]
-2e20 vaddps zmm2,zmm2,[r8]
-2e26 vmaxps zmm2,zmm2,zmm4
-2e2c vminps zmm2,zmm2,zmm5
-2e32 vcvtps2dq zmm2,zmm2
-2e38 vpaddd zmm2,zmm2,zmm6
-2e3e vandps zmm2,zmm2,[rel 30C0h]{1to16}
-2e48 vcvtdq2ps zmm3,zmm3
-2e4e vmulps zmm3,zmm3,[rsi+40h]
-2e55 vaddps zmm3,zmm3,[r8+40h]
-2e5c vmaxps zmm3,zmm3,zmm4
-2e62 vminps zmm3,zmm3,zmm5
-2e68 vcvtps2dq zmm3,zmm3
-2e6e vpaddd zmm3,zmm3,zmm6
-2e74 vandps zmm3,zmm3,[rel 30C0h]{1to16}
-2e7e vpmovdb [rdx],zmm2
-2e84 vpmovdb [rdx+10h],zmm3
-2e8b jmp 0000000000003078h
-2e90 mov rdx,[rdi+70h]
-2e94 vmovups zmm0,[rdx]
-2e9a vmovups zmm1,[rdx+40h]
-2ea1 mov r11,[rdi+50h]
-2ea5 mov rax,[rdi+10h]
-2ea9 mov rbp,[rdi+18h]
-2ead mov r12,[rdi+38h]
-2eb1 mov r13,[rdi+40h]
-2eb5 cmp r12,r13
-2eb8 jge near 0000000000002F8Ah
-2ebe xchg ax,ax
-2ec0 vpmovsxbw zmm2,[r11]
-2ec6 vpmovsxbw zmm3,[r11+20h]
-2ecd vbroadcastss zmm4,[rax+r12]
-2ed4 vpmaddwd zmm5,zmm4,zmm2
-2eda vpaddd zmm0,zmm0,zmm5
-2ee0 vpmaddwd zmm5,zmm4,zmm3
-2ee6 vpaddd zmm1,zmm1,zmm5
-2eec vpmovsxbw zmm2,[r11+40h]
-2ef3 vpmovsxbw zmm3,[r11+60h]
-2efa vbroadcastss zmm4,[rax+r12+4]
-2f02 vpmaddwd zmm5,zmm4,zmm2
-2f08 vpaddd zmm0,zmm0,zmm5
-2f0e vpmaddwd zmm5,zmm4,zmm3
-2f14 vpaddd zmm1,zmm1,zmm5
-2f1a vpmovsxbw zmm2,[r11+80h]
-2f21 vpmovsxbw zmm3,[r11+0A0h]
-2f28 vbroadcastss zmm4,[rax+r12+8]
-2f30 vpmaddwd zmm5,zmm4,zmm2
-2f36 vpaddd zmm0,zmm0,zmm5
-2f3c vpmaddwd zmm5,zmm4,zmm3
-2f42 vpaddd zmm1,zmm1,zmm5
-2f48 vpmovsxbw zmm2,[r11+0C0h]
-2f4f vpmovsxbw zmm3,[r11+0E0h]
-2f56 vbroadcastss zmm4,[rax+r12+0Ch]
-2f5e vpmaddwd zmm5,zmm4,zmm2
-2f64 vpaddd zmm0,zmm0,zmm5
-2f6a vpmaddwd zmm5,zmm4,zmm3
-2f70 vpaddd zmm1,zmm1,zmm5
-2f76 add r12,10h
-2f7a add r11,100h
-2f81 cmp r12,r13
-2f84 jl near 0000000000002EC0h
-2f8a mov r13,[rdi+48h]
-2f8e cmp r12,r13
-2f91 jge near 0000000000002FD4h
-2f97 vpmovsxbw zmm2,[r11]
-2f9d vpmovsxbw zmm3,[r11+20h]
-2fa4 vbroadcastss zmm4,[rax+r12]
-2fab vpmaddwd zmm5,zmm4,zmm2
-2fb1 vpaddd zmm0,zmm0,zmm5
-2fb7 vpmaddwd zmm5,zmm4,zmm3
-2fbd vpaddd zmm1,zmm1,zmm5
-2fc3 add r12,4
-2fc7 add r11,40h
-2fcb cmp r12,r13
-2fce jl near 0000000000002F97h
-2fd4 mov rsi,[rdi+78h]
-2fd8 mov r8,[rdi+80h]
-2fdf vbroadcastss zmm2,[rdi+88h]
-2fe6 vbroadcastss zmm3,[rdi+8Ch]
-2fed vbroadcastss zmm4,[rdi+90h]
-2ff4 mov rdx,[rdi+58h]
-2ff8 mov rbx,[rdi+60h]
-2ffc vcvtdq2ps zmm0,zmm0
-3002 vmulps zmm0,zmm0,[rsi]
-3008 vaddps zmm0,zmm0,[r8]
-300e vmaxps zmm0,zmm0,zmm2
-3014 vminps zmm0,zmm0,zmm3
-301a vcvtps2dq zmm0,zmm0
-3020 vpaddd zmm0,zmm0,zmm4
-3026 vandps zmm0,zmm0,[rel 30C0h]{1to16}
-3030 vcvtdq2ps zmm1,zmm1
-3036 vmulps zmm1,zmm1,[rsi+40h]
-303d vaddps zmm1,zmm1,[r8+40h]
-3044 vmaxps zmm1,zmm1,zmm2
-304a vminps zmm1,zmm1,zmm3
-3050 vcvtps2dq zmm1,zmm1
-3056 vpaddd zmm1,zmm1,zmm4
-305c vandps zmm1,zmm1,[rel 30C0h]{1to16}
-3066 vpmovdb [rdx],zmm0
-306c vpmovdb [rdx+10h],zmm1
-3073 jmp 0000000000003078h
-3078 mov rax,[rdi+10h]
-307c add rax,[rdi+20h]
-3080 mov [rdi+10h],rax
-3084 mov rax,[rdi+58h]
-3088 add rax,[rdi+68h]
-308c mov [rdi+58h],rax
-3090 mov rax,[rdi+8]
-3094 sub rax,1
-3098 mov [rdi+8],rax
-309c cmp rax,0
-30a0 jg near 000000000000000Ah
-30a6 pop r15
-30a8 pop r14
-30aa pop r13
-30ac pop r12
-30ae pop rbp
-30af pop rbx
-30b0 vzeroupper
-30b3 ret
-30b4 nop word [rax+rax]
-30bd nop dword [rax]
-; [ff, 00, 00, 00]
+; 1768 instructions are left out
+2a80 mov rdx,[rdi+70h]
+2a84 vmovups zmm0,[rdx]
+2a8a vmovups zmm2,zmm0
+2a90 vmovups zmm1,[rdx+40h]
+2a97 vmovups zmm3,zmm1
+2a9d mov r11,[rdi+50h]
+2aa1 mov rax,[rdi+10h]
+2aa5 mov rbp,[rdi+18h]
+2aa9 lea rcx,[rax+rbp]
+2aad mov r12,[rdi+38h]
+2ab1 mov r13,[rdi+40h]
+2ab5 cmp r12,r13
+2ab8 jge near 0000000000002C09h
+2abe xchg ax,ax
+2ac0 vpmovsxbw zmm4,[r11]
+2ac6 vpmovsxbw zmm5,[r11+20h]
+2acd vbroadcastss zmm6,[rax+r12]
+2ad4 vpmaddwd zmm7,zmm6,zmm4
+2ada vpaddd zmm0,zmm0,zmm7
+2ae0 vpmaddwd zmm7,zmm6,zmm5
+2ae6 vpaddd zmm1,zmm1,zmm7
+2aec vbroadcastss zmm6,[rcx+r12]
+2af3 vpmaddwd zmm7,zmm6,zmm4
+2af9 vpaddd zmm2,zmm2,zmm7
+2aff vpmaddwd zmm7,zmm6,zmm5
+2b05 vpaddd zmm3,zmm3,zmm7
+2b0b vpmovsxbw zmm4,[r11+40h]
+2b12 vpmovsxbw zmm5,[r11+60h]
+2b19 vbroadcastss zmm6,[rax+r12+4]
+2b21 vpmaddwd zmm7,zmm6,zmm4
+2b27 vpaddd zmm0,zmm0,zmm7
+2b2d vpmaddwd zmm7,zmm6,zmm5
+2b33 vpaddd zmm1,zmm1,zmm7
+2b39 vbroadcastss zmm6,[rcx+r12+4]
+2b41 vpmaddwd zmm7,zmm6,zmm4
+2b47 vpaddd zmm2,zmm2,zmm7
+2b4d vpmaddwd zmm7,zmm6,zmm5
+2b53 vpaddd zmm3,zmm3,zmm7
+2b59 vpmovsxbw zmm4,[r11+80h]
+2b60 vpmovsxbw zmm5,[r11+0A0h]
+2b67 vbroadcastss zmm6,[rax+r12+8]
+2b6f vpmaddwd zmm7,zmm6,zmm4
+2b75 vpaddd zmm0,zmm0,zmm7
+2b7b vpmaddwd zmm7,zmm6,zmm5
+2b81 vpaddd zmm1,zmm1,zmm7
+2b87 vbroadcastss zmm6,[rcx+r12+8]
+2b8f vpmaddwd zmm7,zmm6,zmm4
+2b95 vpaddd zmm2,zmm2,zmm7
+2b9b vpmaddwd zmm7,zmm6,zmm5
+2ba1 vpaddd zmm3,zmm3,zmm7
+2ba7 vpmovsxbw zmm4,[r11+0C0h]
+2bae vpmovsxbw zmm5,[r11+0E0h]
+2bb5 vbroadcastss zmm6,[rax+r12+0Ch]
+2bbd vpmaddwd zmm7,zmm6,zmm4
+2bc3 vpaddd zmm0,zmm0,zmm7
+2bc9 vpmaddwd zmm7,zmm6,zmm5
+2bcf vpaddd zmm1,zmm1,zmm7
+2bd5 vbroadcastss zmm6,[rcx+r12+0Ch]
+2bdd vpmaddwd zmm7,zmm6,zmm4
+2be3 vpaddd zmm2,zmm2,zmm7
+2be9 vpmaddwd zmm7,zmm6,zmm5
+2bef vpaddd zmm3,zmm3,zmm7
+2bf5 add r12,10h
+2bf9 add r11,100h
+2c00 cmp r12,r13
+2c03 jl near 0000000000002AC0h
+2c09 mov r13,[rdi+48h]
+2c0d cmp r12,r13
+2c10 jge near 0000000000002C72h
+2c16 vpmovsxbw zmm4,[r11]
+2c1c vpmovsxbw zmm5,[r11+20h]
+2c23 vbroadcastss zmm6,[rax+r12]
+2c2a vpmaddwd zmm7,zmm6,zmm4
+2c30 vpaddd zmm0,zmm0,zmm7
+2c36 vpmaddwd zmm7,zmm6,zmm5
+2c3c vpaddd zmm1,zmm1,zmm7
+2c42 vbroadcastss zmm6,[rcx+r12]
+2c49 vpmaddwd zmm7,zmm6,zmm4
+2c4f vpaddd zmm2,zmm2,zmm7
+2c55 vpmaddwd zmm7,zmm6,zmm5
+2c5b vpaddd zmm3,zmm3,zmm7
+2c61 add r12,4
+2c65 add r11,40h
+2c69 cmp r12,r13
+2c6c jl near 0000000000002C16h
+2c72 mov rsi,[rdi+78h]
+2c76 mov r8,[rdi+80h]
+2c7d vbroadcastss zmm4,[rdi+88h]
+2c84 vbroadcastss zmm5,[rdi+8Ch]
+2c8b vbroadcastss zmm6,[rdi+90h]
+2c92 mov rdx,[rdi+58h]
+2c96 mov rbx,[rdi+60h]
+2c9a mov rax,[rdi+98h]
+2ca1 vmovups zmm7,[rax]
+2ca7 vpackssdw zmm6,zmm6,zmm6
+2cad vcvtdq2ps zmm0,zmm0
+2cb3 vmulps zmm0,zmm0,[rsi]
+2cb9 vaddps zmm0,zmm0,[r8]
+2cbf vmaxps zmm0,zmm0,zmm4
+2cc5 vminps zmm0,zmm0,zmm5
+2ccb vcvtps2dq zmm0,zmm0
+2cd1 vcvtdq2ps zmm1,zmm1
+2cd7 vmulps zmm1,zmm1,[rsi+40h]
+2cde vaddps zmm1,zmm1,[r8+40h]
+2ce5 vmaxps zmm1,zmm1,zmm4
+2ceb vminps zmm1,zmm1,zmm5
+2cf1 vcvtps2dq zmm1,zmm1
+2cf7 vcvtdq2ps zmm2,zmm2
+2cfd vmulps zmm2,zmm2,[rsi]
+2d03 vaddps zmm2,zmm2,[r8]
+2d09 vmaxps zmm2,zmm2,zmm4
+2d0f vminps zmm2,zmm2,zmm5
+2d15 vcvtps2dq zmm2,zmm2
+2d1b vcvtdq2ps zmm3,zmm3
+2d21 vmulps zmm3,zmm3,[rsi+40h]
+2d28 vaddps zmm3,zmm3,[r8+40h]
+2d2f vmaxps zmm3,zmm3,zmm4
+2d35 vminps zmm3,zmm3,zmm5
+2d3b vcvtps2dq zmm3,zmm3
+2d41 vpackssdw zmm0,zmm0,zmm1
+2d47 vpaddsw zmm0,zmm0,zmm6
+2d4d vpackssdw zmm2,zmm2,zmm3
+2d53 vpaddsw zmm2,zmm2,zmm6
+2d59 vpacksswb zmm0,zmm0,zmm2
+2d5f vpermps zmm0,zmm7,zmm0
+2d65 vextractf32x4 [rdx],zmm0,0
+2d6c vextractf32x4 [rdx+10h],zmm0,1
+2d74 add rdx,rbx
+2d77 vextractf32x4 [rdx],zmm0,2
+2d7e vextractf32x4 [rdx+10h],zmm0,3
+2d86 jmp 0000000000002F85h
+2d8b nop dword [rax+rax]
+2d90 mov rdx,[rdi+70h]
+2d94 vmovups zmm0,[rdx]
+2d9a vmovups zmm1,[rdx+40h]
+2da1 mov r11,[rdi+50h]
+2da5 mov rax,[rdi+10h]
+2da9 mov rbp,[rdi+18h]
+2dad mov r12,[rdi+38h]
+2db1 mov r13,[rdi+40h]
+2db5 cmp r12,r13
+2db8 jge near 0000000000002E8Ah
+2dbe xchg ax,ax
+2dc0 vpmovsxbw zmm2,[r11]
+2dc6 vpmovsxbw zmm3,[r11+20h]
+2dcd vbroadcastss zmm4,[rax+r12]
+2dd4 vpmaddwd zmm5,zmm4,zmm2
+2dda vpaddd zmm0,zmm0,zmm5
+2de0 vpmaddwd zmm5,zmm4,zmm3
+2de6 vpaddd zmm1,zmm1,zmm5
+2dec vpmovsxbw zmm2,[r11+40h]
+2df3 vpmovsxbw zmm3,[r11+60h]
+2dfa vbroadcastss zmm4,[rax+r12+4]
+2e02 vpmaddwd zmm5,zmm4,zmm2
+2e08 vpaddd zmm0,zmm0,zmm5
+2e0e vpmaddwd zmm5,zmm4,zmm3
+2e14 vpaddd zmm1,zmm1,zmm5
+2e1a vpmovsxbw zmm2,[r11+80h]
+2e21 vpmovsxbw zmm3,[r11+0A0h]
+2e28 vbroadcastss zmm4,[rax+r12+8]
+2e30 vpmaddwd zmm5,zmm4,zmm2
+2e36 vpaddd zmm0,zmm0,zmm5
+2e3c vpmaddwd zmm5,zmm4,zmm3
+2e42 vpaddd zmm1,zmm1,zmm5
+2e48 vpmovsxbw zmm2,[r11+0C0h]
+2e4f vpmovsxbw zmm3,[r11+0E0h]
+2e56 vbroadcastss zmm4,[rax+r12+0Ch]
+2e5e vpmaddwd zmm5,zmm4,zmm2
+2e64 vpaddd zmm0,zmm0,zmm5
+2e6a vpmaddwd zmm5,zmm4,zmm3
+2e70 vpaddd zmm1,zmm1,zmm5
+2e76 add r12,10h
+2e7a add r11,100h
+2e81 cmp r12,r13
+2e84 jl near 0000000000002DC0h
+2e8a mov r13,[rdi+48h]
+2e8e cmp r12,r13
+2e91 jge near 0000000000002ED4h
+2e97 vpmovsxbw zmm2,[r11]
+2e9d vpmovsxbw zmm3,[r11+20h]
+2ea4 vbroadcastss zmm4,[rax+r12]
+2eab vpmaddwd zmm5,zmm4,zmm2
+2eb1 vpaddd zmm0,zmm0,zmm5
+2eb7 vpmaddwd zmm5,zmm4,zmm3
+2ebd vpaddd zmm1,zmm1,zmm5
+2ec3 add r12,4
+2ec7 add r11,40h
+2ecb cmp r12,r13
+2ece jl near 0000000000002E97h
+2ed4 mov rsi,[rdi+78h]
+2ed8 mov r8,[rdi+80h]
+2edf vbroadcastss zmm2,[rdi+88h]
+2ee6 vbroadcastss zmm3,[rdi+8Ch]
+2eed vbroadcastss zmm4,[rdi+90h]
+2ef4 mov rdx,[rdi+58h]
+2ef8 mov rbx,[rdi+60h]
+2efc mov rax,[rdi+98h]
+2f03 vmovups zmm5,[rax]
+2f09 vpackssdw zmm4,zmm4,zmm4
+2f0f vcvtdq2ps zmm0,zmm0
+2f15 vmulps zmm0,zmm0,[rsi]
+2f1b vaddps zmm0,zmm0,[r8]
+2f21 vmaxps zmm0,zmm0,zmm2
+2f27 vminps zmm0,zmm0,zmm3
+2f2d vcvtps2dq zmm0,zmm0
+2f33 vcvtdq2ps zmm1,zmm1
+2f39 vmulps zmm1,zmm1,[rsi+40h]
+2f40 vaddps zmm1,zmm1,[r8+40h]
+2f47 vmaxps zmm1,zmm1,zmm2
+2f4d vminps zmm1,zmm1,zmm3
+2f53 vcvtps2dq zmm1,zmm1
+2f59 vpackssdw zmm0,zmm0,zmm1
+2f5f vpaddsw zmm0,zmm0,zmm4
+2f65 vpacksswb zmm0,zmm0,zmm0
+2f6b vpermps zmm0,zmm5,zmm0
+2f71 vextractf32x4 [rdx],zmm0,0
+2f78 vextractf32x4 [rdx+10h],zmm0,1
+2f80 jmp 0000000000002F85h
+2f85 mov rax,[rdi+10h]
+2f89 add rax,[rdi+20h]
+2f8d mov [rdi+10h],rax
+2f91 mov rax,[rdi+58h]
+2f95 add rax,[rdi+68h]
+2f99 mov [rdi+58h],rax
+2f9d mov rax,[rdi+8]
+2fa1 sub rax,1
+2fa5 mov [rdi+8],rax
+2fa9 cmp rax,0
+2fad jg near 000000000000000Ah
+2fb3 pop r15
+2fb5 pop r14
+2fb7 pop r13
+2fb9 pop r12
+2fbb pop rbp
+2fbc pop rbx
+2fbd vzeroupper
+2fc0 ret

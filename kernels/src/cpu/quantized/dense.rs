@@ -89,6 +89,14 @@ impl Dense {
         self.blocks.row_block().min(self.tiles.count()) * self.tallest
     }
 
+    /// Whether micro-kernels read the input where it is: as unsigned bytes, in lines without padding, no row of which is
+    /// read beyond its end, because all its groups are whole.
+    fn reads_in_place(&self, operands: &Operands<'_>) -> bool {
+        let bytes = self.panelling.form.left_bytes() == 1 && !operands.signed;
+        let whole = self.panelling.run_groups * self.panelling.form.group() == self.panelling.run;
+        bytes && whole && self.line.is_none() && (!self.pointwise || self.shape.is_pointwise())
+    }
+
     /// Elements converted at a time.
     fn prepared_len(&self) -> usize {
         let [depth, height, width] = self.shape.input();
@@ -116,9 +124,18 @@ impl Dense {
             true => (Field { data: &[], zeros: &[] }, scratch),
             false => {
                 let (prepared, padding) = scratch.split_at_mut(words);
-                self.prepare(operands, prepared, padding, parallel);
-                let [data, zeros] = [prepared, padding].map(|words| bytemuck::cast_slice(words));
-                (Field { data, zeros }, &mut [])
+                // Unsigned bytes still include the zero point, so padding has its value.
+                let zero = (operands.left_zero + if operands.signed { 128 } else { 0 }) as u8;
+                let blank = if self.panelling.form.left_bytes() == 2 { 0 } else { zero };
+                bytemuck::cast_slice_mut::<i32, u8>(padding).fill(blank);
+                let data = match self.reads_in_place(operands) {
+                    true => operands.x,
+                    false => {
+                        self.prepare(operands, prepared, blank, parallel);
+                        bytemuck::cast_slice(prepared)
+                    }
+                };
+                (Field { data, zeros: bytemuck::cast_slice(padding) }, &mut [])
             }
         };
         let buffers = Buffers { field, own: Disjoint::new(own), words, y: Disjoint::new(y) };
@@ -139,13 +156,9 @@ impl Dense {
         }
     }
 
-    /// Converts the whole left-hand side, and a row of padding.
-    fn prepare(&self, operands: &Operands<'_>, to: &mut [i32], padding: &mut [i32], parallel: &dyn Parallel) {
+    /// Converts the whole left-hand side, with `blank` as padding.
+    fn prepare(&self, operands: &Operands<'_>, to: &mut [i32], blank: u8, parallel: &dyn Parallel) {
         let (x, bytes) = (operands.x, self.panelling.form.left_bytes());
-        // Unsigned bytes still include the zero point, so padding has its value.
-        let zero = (operands.left_zero + if operands.signed { 128 } else { 0 }) as u8;
-        let blank = if bytes == 2 { 0 } else { zero };
-        bytemuck::cast_slice_mut::<i32, u8>(padding).fill(blank);
         let to: &mut [u8] = bytemuck::cast_slice_mut(to);
         let (to, slack) = to.split_at_mut(self.prepared_len() * bytes);
         slack.fill(0);
@@ -209,7 +222,9 @@ impl Dense {
             let first = self.tiles.start(block.start);
             table.clear();
             let mut data = buffers.field.data.as_ptr();
-            if self.pointwise {
+            if self.pointwise && self.reads_in_place(operands) {
+                data = operands.x[first * self.shape.channels()..].as_ptr();
+            } else if self.pointwise {
                 // SAFETY: a task's words are its own.
                 let own = unsafe { buffers.own.part(task * buffers.words..(task + 1) * buffers.words) };
                 let own: &mut [u8] = bytemuck::cast_slice_mut(own);
@@ -263,8 +278,9 @@ impl Dense {
                 width: width * element,
             };
             // SAFETY: pointers of the table lie in the converted input, or point at padding as long as a run and a row;
-            // strided rows lie in the task's own words; all have room behind them for the last group. Panels, starts
-            // and factors are whole, and tasks have disjoint rows or columns.
+            // strided rows lie in the task's own words; all have room behind them for the last group. Or they lie in
+            // the input itself, whose groups are whole. Panels, starts and factors are whole, and tasks have disjoint
+            // rows or columns.
             unsafe { self.tile.write(&to, edge, &mut args, &given) };
         }
     }

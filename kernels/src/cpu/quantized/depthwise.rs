@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use super::blocks::QuantizedBlocks;
-use super::lines::{GROUP, LinesArgs, LinesCode, ORDERS};
+use super::lines::{GROUP, INTERLEAVED, LinesArgs, LinesCode};
 use super::micro_kernel::MicroKernel;
 use super::operands::{LINE, Operands};
 use super::prepare;
@@ -245,7 +245,7 @@ impl Channels {
         work: &mut Work,
     ) {
         let (channels, width) = (self.shape.channels(), self.panels.width);
-        let given = operands.given.clone().read("table", &work.table).read("orders", &ORDERS);
+        let given = operands.given.clone().read("table", &work.table).read("order of bytes", &INTERLEAVED);
         let whole = channels / width * width;
         for run in self.tiles.runs(0..self.tiles.count()) {
             for columns in [0..whole, whole..self.panels.panels * width].into_iter().filter(|part| !part.is_empty()) {

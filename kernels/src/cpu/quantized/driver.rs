@@ -8,7 +8,7 @@ use super::blocks::QuantizedBlocks;
 use super::bytes::{Added, add_to};
 use super::dense::Dense;
 use super::depthwise::Channels;
-use super::epilogue::Epilogue;
+use super::epilogue::{Epilogue, GROUPED};
 use super::operands::{LINE, Operands};
 use super::tile::{FAMILY, Form};
 use super::weights::{IntegerSizes, Layout, PackedIntegers, Steps};
@@ -164,7 +164,7 @@ impl Quantized {
         if y.is_empty() {
             return Ok(());
         }
-        let given = Given::new().read("input", x).read("weights", weights.panels.bytes());
+        let given = Given::new().read("input", x).read("weights", weights.panels.bytes()).read("order", &GROUPED);
         let given = given.write("output", y).write("scratch", scratch);
         let given = given.maybe("what is added", terms.plus.map(|plus| plus.data));
         let list = self.list();

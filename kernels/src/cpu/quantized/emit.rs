@@ -4,7 +4,7 @@
 //! over taps and groups ([`reduction`](crate::cpu::gemm::reduction)), and applies the epilogue, all in registers.
 //! Variants share the code that moves to the next tile.
 
-use super::epilogue::Rounding;
+use super::epilogue::{Packed, Rounding};
 use super::tile::{FAMILY, Form, LeftRows, QuantizedArgs, QuantizedCode, most_rows};
 use crate::cpu::epilogue::{self, Column, Operand, Stage};
 use crate::cpu::gemm::reduction::{AT, B, Fields, ROWS, Reduction, TABLE, TAPS, fields};
@@ -176,7 +176,7 @@ impl<'a> Variant<'a> {
     /// The stages of each vector of sums.
     fn stages(&self) -> Vec<Stage<'static>> {
         let [factors, addends] = [SCALE, SHIFT].map(|list| Operand::Memory(Mem::at(list, 0)));
-        self.key.output.stages(factors, addends, self.rounding())
+        self.key.output.stages(self.key.isa, factors, addends, self.rounding())
     }
 
     /// The epilogue and the stores.
@@ -195,6 +195,9 @@ impl<'a> Variant<'a> {
         asm.load(C, arg!(QuantizedArgs.c));
         asm.load(LDC, arg!(QuantizedArgs.ldc));
         let Reduction { rows: all, vectors, .. } = self.reduction;
+        if self.key.output.is_packed(self.key.isa) {
+            return self.packed(asm, &stages);
+        }
         // Two vectors of eight lanes, twice, fill a register with bytes.
         let joined = asm.lanes() == 8 && vectors == 2 && self.key.output.bytes() == 1;
         let together = if joined { 2 } else { 1 };
@@ -211,6 +214,37 @@ impl<'a> Variant<'a> {
             }
             if rows.end < all {
                 rows.for_each(|_| asm.add(C, LDC));
+            }
+        }
+    }
+
+    /// The epilogue and the stores of bytes, four vectors at a time.
+    fn packed(&self, asm: &mut Asm, stages: &[Stage<'_>]) {
+        let packed =
+            Packed { signed: self.key.output == Output::Signed, zero: self.rounding().zero, order: self.free(3) };
+        asm.load(T0, arg!(QuantizedArgs.order));
+        asm.vload(packed.order, Mem::at(T0, 0));
+        asm.vpack_words(packed.zero, packed.zero, packed.zero);
+        let Reduction { rows: all, vectors, .. } = self.reduction;
+        let places: Vec<(usize, usize)> =
+            (0..all).flat_map(|row| (0..vectors).map(move |vector| (row, vector))).collect();
+        let mut stored = 0;
+        for four in places.chunks(4) {
+            let sums: Vec<Vreg> = four.iter().map(|&(row, vector)| self.sum(row, vector)).collect();
+            for (&(_, vector), &sum) in four.iter().zip(&sums) {
+                epilogue::emit(asm, stages, sum, Column { vector, mask: None });
+            }
+            packed.emit(asm, &sums);
+            for (&(row, vector), group) in four.iter().zip(0..) {
+                if row > stored {
+                    asm.add(C, LDC);
+                    stored = row;
+                }
+                match (vectors, group) {
+                    (4, 0) => asm.vstore(Mem::at(C, 0), sums[0]),
+                    (4, _) => {}
+                    _ => asm.vstore_group(Mem::at(C, vector as i32 * 16), sums[0], group),
+                }
             }
         }
     }

@@ -2,6 +2,7 @@
 //! order, so that all levels agree bit by bit.
 
 use crate::cpu::epilogue::{Nan, Operand, Stage};
+use crate::isa::Isa;
 use crate::jit::{Asm, Mask, Mem, Vreg};
 use crate::problem::quantized::Output;
 
@@ -36,24 +37,69 @@ impl Rounding {
         [Stage::AtLeast(self.low, Nan::Stays), Stage::AtMost(self.high, Nan::Stays)]
     }
 
-    /// The stages that clamp numbers, round them and add the zero point; NaN becomes a bound, which rounds to an
-    /// integer in range.
-    pub(crate) const fn to_bytes(self) -> [Stage<'static>; 4] {
+    /// The stages that clamp numbers and round them; NaN becomes a bound, which rounds to an integer in range.
+    pub(crate) const fn to_integers(self) -> [Stage<'static>; 3] {
         let (low, high) = (Stage::AtLeast(self.low, Nan::Bounded), Stage::AtMost(self.high, Nan::Bounded));
-        [low, high, Stage::Round, Stage::Offset(self.zero)]
+        [low, high, Stage::Round]
+    }
+
+    /// As [`Rounding::to_integers`], and the zero point is added.
+    pub(crate) const fn to_bytes(self) -> [Stage<'static>; 4] {
+        let [low, high, round] = self.to_integers();
+        [low, high, round, Stage::Offset(self.zero)]
     }
 }
 
 impl Output {
-    /// The stages from sums to results, with registers of [`Rounding`].
-    pub(crate) fn stages(self, factors: Operand, addends: Operand, rounding: Rounding) -> Vec<Stage<'static>> {
+    /// Whether results of that level are [`Packed`].
+    pub(crate) fn is_packed(self, isa: Isa) -> bool {
+        self.bytes() == 1 && isa == Isa::Avx512
+    }
+
+    /// The stages from sums to results, with registers of [`Rounding`]; to results less their zero point where they are
+    /// packed.
+    pub(crate) fn stages(
+        self,
+        isa: Isa,
+        factors: Operand,
+        addends: Operand,
+        rounding: Rounding,
+    ) -> Vec<Stage<'static>> {
         let scaled = scaled(factors, addends);
         match self {
             Output::Sums => Vec::new(),
+            Output::Unsigned | Output::Signed if self.is_packed(isa) => [&scaled[..], &rounding.to_integers()].concat(),
             Output::Floats => [&scaled[..], &rounding.to_floats()].concat(),
             Output::Unsigned => [&scaled[..], &rounding.to_bytes()].concat(),
             Output::Signed => [&scaled[..], &rounding.to_bytes(), &[Stage::LowByte]].concat(),
         }
+    }
+}
+
+/// The order of lanes that [`Packed`] reads: lane i of each group of 128 bits goes to group i. Four channels of each of
+/// four lines come together by it too.
+pub(crate) static GROUPED: [u32; 16] = [0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15];
+
+/// Bytes of four vectors that are packed together, on AVX-512: half the instructions of one vector after the other.
+pub(crate) struct Packed {
+    pub(crate) signed: bool,
+    /// The zero point, in every word.
+    pub(crate) zero: Vreg,
+    /// [`GROUPED`].
+    pub(crate) order: Vreg,
+}
+
+impl Packed {
+    /// Adds the zero point to integers that are then in the range of bytes. Their bytes become the groups of 128 bits
+    /// of the first of `vectors`, one to four; all are destroyed.
+    pub(crate) fn emit(&self, asm: &mut Asm, vectors: &[Vreg]) {
+        for pair in vectors.chunks(2) {
+            asm.vpack_words(pair[0], pair[0], pair[pair.len() - 1]);
+            asm.vadd_words_saturated(pair[0], pair[0], self.zero);
+        }
+        let first = vectors[0];
+        asm.vpack_bytes(first, first, vectors[if vectors.len() > 2 { 2 } else { 0 }], self.signed);
+        asm.vlookup(first, self.order, first);
     }
 }
 

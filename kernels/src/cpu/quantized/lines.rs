@@ -10,7 +10,7 @@ use std::cell::Cell;
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
-use super::epilogue::{Epilogue, Rounding};
+use super::epilogue::{Epilogue, GROUPED, Packed, Rounding};
 use super::tile::Form;
 use crate::cpu::conv::Weights;
 use crate::cpu::epilogue::{self, Column, Operand};
@@ -33,12 +33,9 @@ const MOST_TAPS: usize = 8;
 /// The most positions that a tile reads, which is what bounds its instructions.
 const MOST_POSITIONS: usize = 40;
 
-/// The orders that interleave four lines: first of lanes, so that a group of 128 bits has four channels of each line,
-/// and then of bytes within each group.
-pub(crate) static ORDERS: [u32; 20] = {
-    const BYTES: [u32; 4] = [0x0C08_0400, 0x0D09_0501, 0x0E0A_0602, 0x0F0B_0703];
-    [0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15, BYTES[0], BYTES[1], BYTES[2], BYTES[3]]
-};
+/// The order of bytes that interleaves four channels of each of four lines in a group of 128 bits. [`GROUPED`] brings
+/// these channels into a group.
+pub(crate) static INTERLEAVED: [u32; 4] = [0x0C08_0400, 0x0D09_0501, 0x0E0A_0602, 0x0F0B_0703];
 
 /// What shapes the instructions: one code for all sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -121,8 +118,9 @@ pub(crate) struct LinesArgs {
     pub(crate) low: f32,
     pub(crate) high: f32,
     pub(crate) zero: i32,
-    /// [`ORDERS`].
-    pub(crate) orders: *const u32,
+    /// [`GROUPED`], and [`INTERLEAVED`].
+    pub(crate) lanes: *const u32,
+    pub(crate) bytes: *const u32,
 }
 
 impl LinesArgs {
@@ -147,7 +145,8 @@ impl LinesArgs {
             low: epilogue.low,
             high: epilogue.high,
             zero: epilogue.zero,
-            orders: ORDERS.as_ptr(),
+            lanes: GROUPED.as_ptr(),
+            bytes: INTERLEAVED.as_ptr(),
         }
     }
 }
@@ -176,7 +175,8 @@ impl Arguments for LinesArgs {
         }
         let weights = groups.saturating_mul(usize::from(code.taps)).saturating_mul(4);
         extents.read("weights", self.weights).bytes(lanes.saturating_mul(weights));
-        extents.read("orders", self.orders).bytes(size_of_val(&ORDERS));
+        extents.read("order", self.lanes).bytes(size_of_val(&GROUPED));
+        extents.read("order of bytes", self.bytes).bytes(size_of_val(&INTERLEAVED));
     }
 }
 
@@ -205,15 +205,17 @@ impl LinesCode {
         let (again, next, done) = (asm.label(), asm.label(), asm.label());
         let variants: Vec<(usize, Label)> = (1..=MOST_ROWS).rev().map(|rows| (rows, asm.label())).collect();
         asm.prologue();
-        asm.load(T0, arg!(LinesArgs.orders));
+        asm.load(T0, arg!(LinesArgs.lanes));
         asm.vload(LANE_ORDER, Mem::at(T0, 0));
-        asm.vbroadcast_group(BYTE_ORDER, Mem::at(T0, 64));
+        asm.load(T0, arg!(LinesArgs.bytes));
+        asm.vbroadcast_group(BYTE_ORDER, Mem::at(T0, 0));
         if self.output != Output::Sums {
             asm.vbroadcast(ROUNDING.low, arg!(LinesArgs.low));
             asm.vbroadcast(ROUNDING.high, arg!(LinesArgs.high));
         }
         if self.output.bytes() == 1 {
             asm.vbroadcast(ROUNDING.zero, arg!(LinesArgs.zero));
+            asm.vpack_words(ROUNDING.zero, ROUNDING.zero, ROUNDING.zero);
         }
         asm.load(CHANNELS, arg!(LinesArgs.channels));
         asm.bind(again);
@@ -304,7 +306,7 @@ impl LinesCode {
     /// The epilogue and the stores.
     fn results(&self, asm: &mut Asm, rows: usize) {
         let [factors, addends] = [SCALE, SHIFT].map(|list| Operand::Memory(Mem::at(list, 0)));
-        let stages = self.output.stages(factors, addends, ROUNDING);
+        let stages = self.output.stages(self.isa, factors, addends, ROUNDING);
         if self.output != Output::Sums {
             for (list, from) in [(SCALE, arg!(LinesArgs.scale)), (SHIFT, arg!(LinesArgs.shift))] {
                 asm.load(list, from);
@@ -313,10 +315,18 @@ impl LinesCode {
         }
         asm.load(LDC, arg!(LinesArgs.ldc));
         asm.mov(T0, C);
-        for row in 0..rows {
-            epilogue::emit(asm, &stages, sum(row), Column { vector: 0, mask: None });
-            self.output.store(asm, Mem::at(T0, 0), None, sum(row), BYTES);
-            if row + 1 < rows {
+        let packed = Packed { signed: self.output == Output::Signed, zero: ROUNDING.zero, order: LANE_ORDER };
+        let all: Vec<Vreg> = (0..rows).map(sum).collect();
+        for sums in all.chunks(4) {
+            sums.iter().for_each(|&sum| epilogue::emit(asm, &stages, sum, Column { vector: 0, mask: None }));
+            if self.output.is_packed(self.isa) {
+                packed.emit(asm, sums);
+            }
+            for (&sum, group) in sums.iter().zip(0..) {
+                match self.output.is_packed(self.isa) {
+                    true => asm.vstore_group(Mem::at(T0, 0), sums[0], group),
+                    false => self.output.store(asm, Mem::at(T0, 0), None, sum, BYTES),
+                }
                 asm.add(T0, LDC);
             }
         }

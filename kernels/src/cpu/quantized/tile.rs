@@ -5,7 +5,7 @@ use std::cell::Cell;
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
-use super::epilogue::Epilogue;
+use super::epilogue::{Epilogue, GROUPED};
 use crate::cpu::PackedElement;
 use crate::cpu::conv::{ConvShape, Weights};
 use crate::cpu::gemm::operands::{self, Operands};
@@ -220,6 +220,8 @@ pub(crate) struct QuantizedArgs {
     pub(crate) high: f32,
     /// Added after rounding.
     pub(crate) zero: i32,
+    /// [`GROUPED`].
+    pub(crate) order: *const u32,
 }
 
 impl Arguments for QuantizedArgs {
@@ -238,6 +240,9 @@ impl Arguments for QuantizedArgs {
         if key.output != Output::Sums {
             extents.read("factors", self.scale).bytes(width * 4);
             extents.read("addends", self.shift).bytes(width * 4);
+        }
+        if key.output.is_packed(key.isa) {
+            extents.read("order", self.order).bytes(size_of_val(&GROUPED));
         }
         let (first, bytes) = (self.first as isize, self.unrolled.max(self.end).saturating_sub(self.first));
         let group = width * key.form.group() * key.form.weight_bytes();
@@ -293,6 +298,7 @@ impl QuantizedArgs {
             low: epilogue.low,
             high: epilogue.high,
             zero: epilogue.zero,
+            order: GROUPED.as_ptr(),
         }
     }
 

@@ -142,6 +142,16 @@ impl Asm {
         }
     }
 
+    /// Sixteen bytes in memory = the 128-bit group of that number. AVX-512 only.
+    pub fn vstore_group(&mut self, to: Mem, src: Vreg, group: u8) {
+        self.check_vectors(src.0);
+        if self.wide() && group < 4 {
+            self.evex_immediate(&evex::VEXTRACTF32X4, Operands::of(src.0, 0), to.into(), group);
+        } else {
+            self.refuse("a store of a group of a vector outside of AVX-512");
+        }
+    }
+
     /// Lane 0 into every lane.
     pub fn vbroadcast_lane0(&mut self, dst: Vreg, src: Vreg) {
         self.check_vectors(dst.0 | src.0);

@@ -205,6 +205,7 @@ fn interpret(operations: &[Operation], m: &mut Machine, memory: &Memory<'_>) -> 
             | Kind::VloadTwo
             | Kind::VloadGroup
             | Kind::VinsertGroup
+            | Kind::VstoreGroup
             | Kind::VfromGpr
             | Kind::VwidenU8
             | Kind::VwidenI8
@@ -425,6 +426,11 @@ impl Machine {
                 let mut out = self.vectors[usize::from(op.a)];
                 out[4 * op.imm as usize..][..4].copy_from_slice(&memory.read::<[u32; 4]>(self.address(op)));
                 self.put(op, &out);
+            }
+            Kind::VstoreGroup => {
+                let group: [u32; 4] =
+                    std::array::from_fn(|at| self.vectors[usize::from(op.b)][4 * op.imm as usize + at]);
+                memory.write(self.address(op), group);
             }
             Kind::VstoreOne => memory.write(self.address(op), self.vectors[usize::from(op.b)][0]),
             Kind::VfromGpr => {

@@ -26,7 +26,7 @@ pub(super) enum Kind {
     // Masks.
     Vcompare, VcompareMask, Vselect, VselectMask, MaskFromGpr, MaskTest, Vtest,
     // Moves.
-    Vmove, Vstore, VloadMasked, VstoreMasked, Vbroadcast, VloadOne, VstoreOne, VloadTwo, VloadGroup, VinsertGroup, VfromGpr, VwidenU8,
+    Vmove, Vstore, VloadMasked, VstoreMasked, Vbroadcast, VloadOne, VstoreOne, VloadTwo, VloadGroup, VinsertGroup, VstoreGroup, VfromGpr, VwidenU8,
     VwidenI8, VwidenU16, VwidenF16, VstoreBytes, VstoreWords,
     // Between lanes.
     VunpackLo32, VunpackHi32, VunpackLo64, VunpackHi64, Vpermute, Vpermute2, VpermuteWords, VpermuteBytes, VpermuteLanes,
@@ -268,6 +268,7 @@ fn kind(instruction: &Instruction, operation: &mut Operation) -> Kind {
         M::Vmovd if instruction.code() == Code::VEX_Vmovd_xmm_rm32 => Kind::VfromGpr,
         M::Vbroadcastf128 | M::Vbroadcastf32x4 => Kind::VloadGroup,
         M::Vinsertf32x4 => Kind::VinsertGroup,
+        M::Vextractf32x4 => Kind::VstoreGroup,
         M::Vpmovzxbd => Kind::VwidenU8,
         M::Vpmaddwd => Kind::VmulPairs,
         M::Vpmaddubsw => Kind::VmulBytes,
