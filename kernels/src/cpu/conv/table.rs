@@ -35,12 +35,12 @@ struct Reach {
     elements: isize,
 }
 
-/// A row's origin: the position that a tap at offset zero would read.
-#[derive(Clone, Copy, Debug, Default)]
-struct Origin {
-    at: [isize; 3],
-    elements: isize,
-    /// Whether every tap of this row lies inside.
+/// The origins of a tile's rows: the positions that a tap at offset zero would read.
+struct Origins {
+    at: [[isize; 3]; MOST_ROWS],
+    /// Those positions in elements.
+    elements: [isize; MOST_ROWS],
+    /// Whether every tap of every row lies inside.
     inside: bool,
 }
 
@@ -70,58 +70,49 @@ impl Tables {
 
     /// Appends the pointers `[tap][row]` of one tile to `out`.
     pub(crate) fn tile<T>(&self, field: &Field<'_, T>, row: usize, rows: usize, out: &mut Vec<*const T>) {
-        let mut origins = [Origin::default(); MOST_ROWS];
-        let origins = &mut origins[..rows];
-        self.origins(row, origins);
+        let origins = self.origins(row, rows);
         let (data, zeros) = (field.data.as_ptr(), field.zeros.as_ptr());
-        if origins.iter().all(|origin| origin.inside) {
-            for tap in &self.taps {
-                let data = data.wrapping_offset(tap.elements);
-                out.extend(origins.iter().map(|origin| data.wrapping_offset(origin.elements)));
+        let elements = &origins.elements[..rows];
+        out.reserve(self.taps.len() * rows);
+        for tap in &self.taps {
+            let data = data.wrapping_offset(tap.elements);
+            if origins.inside {
+                out.extend(elements.iter().map(|&elements| data.wrapping_offset(elements)));
+                continue;
             }
-        } else {
-            for tap in &self.taps {
-                out.extend(origins.iter().map(|origin| {
-                    let inside = (0..3).all(|dim| {
-                        // A negative position wraps to one beyond any size.
-                        ((origin.at[dim] + tap.at[dim]) as usize) < self.size[dim]
-                    });
-                    if inside { data.wrapping_offset(origin.elements + tap.elements) } else { zeros }
-                }));
-            }
+            out.extend(elements.iter().zip(&origins.at).map(|(&elements, at)| {
+                // A negative position wraps to one beyond any size.
+                let inside = (0..3).all(|dim| ((at[dim] + tap.at[dim]) as usize) < self.size[dim]);
+                if inside { data.wrapping_offset(elements) } else { zeros }
+            }));
         }
     }
 
-    /// The origins of consecutive rows.
-    fn origins(&self, row: usize, origins: &mut [Origin]) {
+    /// The origins of consecutive rows, a line of the output after the other.
+    fn origins(&self, row: usize, rows: usize) -> Origins {
+        let mut origins = Origins { at: [[0; 3]; MOST_ROWS], elements: [0; MOST_ROWS], inside: true };
         let [depth, height, width] = self.size;
-        let mut w = row % self.count[2];
-        let mut rest = row / self.count[2];
-        let mut h = rest % self.count[1];
-        rest /= self.count[1];
-        let (mut d, mut image) = (rest % self.count[0], rest / self.count[0]);
-        for origin in origins {
-            let at = [d * self.step[0], h * self.step[1], w * self.step[2]];
+        let inside = |dim: usize, first: usize, last: usize| {
+            first as isize + self.nearest[dim] >= 0 && last as isize + self.farthest[dim] < self.size[dim] as isize
+        };
+        let (mut line, mut w, mut done) = (row / self.count[2], row % self.count[2], 0);
+        while done < rows {
+            let count = (rows - done).min(self.count[2] - w);
+            let (slice, h) = (line / self.count[1], line % self.count[1]);
+            let (image, d) = (slice / self.count[0], slice % self.count[0]);
+            let [d, h, first] = [d * self.step[0], h * self.step[1], w * self.step[2]];
             // Elements are counted as if the images of a batch were one stack of depths; the border is each image's
             // own.
-            let elements = (((image * depth + at[0]) * height + at[1]) * width + at[2]) * self.channels;
-            let at = at.map(|at| at as isize);
-            let inside = (0..3)
-                .all(|dim| at[dim] + self.nearest[dim] >= 0 && at[dim] + self.farthest[dim] < self.size[dim] as isize);
-            *origin = Origin { at, elements: elements as isize, inside };
-            w += 1;
-            if w == self.count[2] {
-                w = 0;
-                h += 1;
-                if h == self.count[1] {
-                    h = 0;
-                    d += 1;
-                    if d == self.count[0] {
-                        d = 0;
-                        image += 1;
-                    }
-                }
+            let elements = (((image * depth + d) * height + h) * width + first) * self.channels;
+            for along in 0..count {
+                let step = along * self.step[2];
+                origins.at[done + along] = [d as isize, h as isize, (first + step) as isize];
+                origins.elements[done + along] = (elements + step * self.channels) as isize;
             }
+            let last = first + (count - 1) * self.step[2];
+            origins.inside &= inside(0, d, d) && inside(1, h, h) && inside(2, first, last);
+            (done, line, w) = (done + count, line + 1, 0);
         }
+        origins
     }
 }
