@@ -12,11 +12,12 @@ pub(crate) mod stream;
 use std::borrow::Borrow;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use kiln::session::Port;
 use kiln::{
-    Decoder, DecoderError, EncoderDecoder, Ended, GenerateOptions, Generator, Lookup, Sampling, SessionOptions, Tensor,
+    Decoder, DecoderError, EncoderDecoder, Ended, GenerateOptions, Generator, Lookup, Sampling, Session,
+    SessionOptions, Tensor,
 };
 use tokenizers::Tokenizer;
 
@@ -28,6 +29,9 @@ use crate::feed::{self, InputFile};
 use crate::progress::Progress;
 use crate::setup::{self, DefaultCacheMode, SessionArgs};
 use crate::table::milliseconds;
+
+/// The longest wait for a measurement of the machine, which takes some 0.1 s.
+const MEASURING: Duration = Duration::from_secs(1);
 
 /// The input of an encoder that reads texts.
 const TOKENS: &str = "input_ids";
@@ -120,6 +124,13 @@ impl Args {
     }
 }
 
+/// Saves a session's records, with the figures of the machine where they are lacking: a text seldom pauses for as long
+/// as measuring takes.
+fn save(session: &Session) -> Outcome {
+    session.settle(MEASURING);
+    setup::save(session, &mut std::io::stderr().lock())
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     let options = SessionOptions { alias: args.alias.clone(), ..args.session.options(DefaultCacheMode::Records)? };
@@ -161,7 +172,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     generator.append(&prompt).map_err(|error| Failure::from(error).context("--prompt"))?;
     let timing = Timing { load_ms, prompt: Some(prompt.len()), begun: Instant::now(), first: None, tokens: 0 };
     say(args, &tokenizer, &mut generator, timing, screen).map_err(|failure| failure.context(name()))?;
-    setup::save(decoder.session(), &mut std::io::stderr().lock())
+    save(decoder.session())
 }
 
 /// Has the encoder read the prompt or features, and writes the decoder's text.
@@ -213,7 +224,7 @@ fn answer(args: &Args, exported: &Exported, options: &SessionOptions, screen: &m
     let timing = Timing { load_ms, prompt: count, begun, first: None, tokens: 0 };
     let said = say(args, &tokenizer, &mut generator, timing, screen);
     said.map_err(|failure| failure.context(args.model.display().to_string()))?;
-    model.sessions().into_iter().try_for_each(|session| setup::save(session, &mut std::io::stderr().lock()))
+    model.sessions().into_iter().try_for_each(save)
 }
 
 /// The inputs of an encoder: files, and the prompt as `input_ids`.

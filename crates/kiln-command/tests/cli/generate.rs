@@ -43,6 +43,19 @@ fn a_text_goes_on_until_the_model_ends_it() {
 }
 
 #[test]
+fn a_text_leaves_the_figures_of_the_machine_in_its_records() {
+    let (folder, place) = (folder(), tempfile::tempdir().unwrap());
+    let (records, file) = (arg(&place.path().join("records")), arg(&place.path().join("out.json")));
+    let common = ["--threads", "2", "--cache-dir", &records];
+    let said = kiln(["generate", &arg(folder.path()), "--prompt", "v"].iter().chain(&common));
+    assert_eq!(said.code, 0, "{said:?}");
+    kiln(["machine", "--json", &file].iter().chain(&common)).ok();
+    let told: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let figures = told["figures"].as_array().unwrap();
+    assert!(figures.iter().all(|figures| figures["from_record"] == true), "{told}");
+}
+
+#[test]
 fn a_model_in_parts_is_run_on_texts() {
     let folder = folder();
     let [decoder, embedding] = parts();
