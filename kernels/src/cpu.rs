@@ -171,7 +171,7 @@ kinds! {
     /// The micro-kernel of quantised depthwise windows over lines of bytes.
     QuantizedLines(quantized::LinesCode) of quantized::lines::FAMILY,
         extension |_| Some(Extension::Vnni),
-        emit |code, _, asm| { code.emit(asm); Ok(()) };
+        emit |code, _, asm| code.emit(asm);
     /// The epilogue of quantised products on AMX.
     QuantizedEpilogue(quantized::QuantizedEpilogueCode) of quantized::amx::FAMILY,
         emit |code, _, asm| code.emit(asm);

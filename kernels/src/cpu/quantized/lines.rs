@@ -14,6 +14,7 @@ use super::epilogue::{Epilogue, GROUPED, Packed, Rounding};
 use super::tile::Form;
 use crate::cpu::conv::Weights;
 use crate::cpu::epilogue::{self, Column, Operand};
+use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Label, Mem, Vreg, arg};
 use crate::problem::quantized::Output;
@@ -201,7 +202,12 @@ const T0: Gpr = Gpr::R10;
 
 impl LinesCode {
     /// Assembles the kernel.
-    pub(crate) fn emit(&self, asm: &mut Asm) {
+    pub(crate) fn emit(&self, asm: &mut Asm) -> Result<()> {
+        let [lines, taps] = [self.lines, self.taps].map(usize::from);
+        let emitted = self.isa == Isa::Avx512 && (1..=GROUP).contains(&lines) && (1..=MOST_TAPS).contains(&taps);
+        if !emitted || self.positions(MOST_ROWS) > MOST_POSITIONS {
+            return Err(KernelError::Unsupported { family: FAMILY, reason: format!("{self:?}") });
+        }
         let (again, next, done) = (asm.label(), asm.label(), asm.label());
         let variants: Vec<(usize, Label)> = (1..=MOST_ROWS).rev().map(|rows| (rows, asm.label())).collect();
         asm.prologue();
@@ -251,6 +257,7 @@ impl LinesCode {
         asm.jump_if(Cond::Greater, again);
         asm.bind(done);
         asm.epilogue();
+        Ok(())
     }
 
     /// The outputs of a tile in one vector of channels.
@@ -350,6 +357,7 @@ const ROUNDING: Rounding = Rounding { low: Vreg(19), high: Vreg(20), zero: Vreg(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::CodeKey;
 
     #[test]
     fn long_windows_and_other_forms_are_interleaved_in_memory() {
@@ -361,5 +369,23 @@ mod tests {
         assert!(!of(Form::Bytes, [1, 3, 9], [1, 1]), "more taps than registers");
         assert!(!of(Form::Bytes, [1, 3, 3], [6, 1]) && !of(Form::Bytes, [1, 3, 3], [1, 17]), "more positions");
         assert!(!of(Form::Words, [1, 3, 3], [1, 1]));
+    }
+
+    #[test]
+    fn codes_that_no_window_has_are_refused() {
+        let isa = Isa::Avx512;
+        let code = LinesCode { isa, lines: 3, taps: 3, stride: 1, dilation: 1, output: Output::Unsigned };
+        let emits = |code: LinesCode| CodeKey::QuantizedLines(code).emit(0).is_ok();
+        assert!(emits(code));
+        for wrong in [
+            LinesCode { isa: Isa::Avx2, ..code },
+            LinesCode { lines: 0, ..code },
+            LinesCode { lines: 5, ..code },
+            LinesCode { taps: 0, ..code },
+            LinesCode { taps: 9, ..code },
+            LinesCode { stride: 255, ..code },
+        ] {
+            assert!(!emits(wrong), "{wrong:?}");
+        }
     }
 }
