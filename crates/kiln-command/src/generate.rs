@@ -30,7 +30,7 @@ use crate::progress::Progress;
 use crate::setup::{self, DefaultCacheMode, SessionArgs};
 use crate::table::milliseconds;
 
-/// The longest wait for a measurement of the machine, which takes some 0.1 s.
+/// The longest wait for what a session does in the background. Measuring the machine takes some 0.1 s.
 const MEASURING: Duration = Duration::from_secs(1);
 
 /// The input of an encoder that reads texts.

@@ -125,8 +125,7 @@ impl Dense {
             false => {
                 let (prepared, padding) = scratch.split_at_mut(words);
                 // Unsigned bytes still include the zero point, so padding has its value.
-                let zero = (operands.left_zero + if operands.signed { 128 } else { 0 }) as u8;
-                let blank = if self.panelling.form.left_bytes() == 2 { 0 } else { zero };
+                let blank = if self.panelling.form.left_bytes() == 2 { 0 } else { operands.unsigned_zero() as u8 };
                 bytemuck::cast_slice_mut::<i32, u8>(padding).fill(blank);
                 let data = match self.reads_in_place(operands) {
                     true => operands.x,

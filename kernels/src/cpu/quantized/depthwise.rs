@@ -142,16 +142,10 @@ impl Channels {
         let [image, d, h] = [line / height / depth, line / height % depth, line % height];
         ring.stamp += 1;
         work.table.clear();
-        let first = [image, d, h];
+        self.lines_of(operands, blank, [image, d, h], ring, &mut work.table);
         match &self.kernel {
-            Kernel::Groups(tile) => {
-                self.groups_of(operands, blank, first, ring, &mut work.table);
-                self.run_groups(tile, operands, line * width, y, work);
-            }
-            Kernel::Lines(code) => {
-                self.lines_of(operands, blank, first, ring, &mut work.table);
-                self.run_lines(code, operands, line * width, y, work);
-            }
+            Kernel::Groups(tile) => self.run_groups(tile, operands, line * width, y, work),
+            Kernel::Lines(code) => self.run_lines(code, operands, line * width, y, work),
         }
     }
 
@@ -164,28 +158,8 @@ impl Channels {
         [image as isize, at(0, depth, kd), at(1, height, kh)]
     }
 
-    /// Fills the table with each tap of the lines of groups.
-    fn groups_of(
-        &self,
-        operands: &Operands<'_>,
-        blank: &[u8],
-        output: [usize; 3],
-        ring: &mut Ring<'_>,
-        table: &mut Vec<*const u8>,
-    ) {
-        let shape = &self.shape;
-        for number in 0..self.panels.lines {
-            let groups = shape.kernel()[1].div_ceil(self.panels.group);
-            let at = self.place(output, [number / groups, number % groups * self.panels.group]);
-            let slot = ring.slot(at, |to| self.group(operands, blank, at, to), self.line_words());
-            let step = shape.dilations()[2] * shape.channels();
-            let first = ring.lines[slot * self.line_words()..].as_ptr();
-            table.extend((0..self.panels.line).map(|tap| first.wrapping_add(tap * step).cast::<u8>()));
-        }
-    }
-
-    /// Fills the table with the lines of the window, group after group. Behind its last line, where weights are zero,
-    /// that line stands again.
+    /// Fills the table with the lines of the window of an output line: with each tap of the lines of groups, or with the
+    /// lines of the input, group after group. Behind the last one, where weights are zero, that line stands again.
     fn lines_of(
         &self,
         operands: &Operands<'_>,
@@ -194,11 +168,26 @@ impl Channels {
         ring: &mut Ring<'_>,
         table: &mut Vec<*const u8>,
     ) {
-        let [depth, height, _] = self.shape.kernel();
-        for (kd, kh) in (0..depth).flat_map(|kd| (0..height.next_multiple_of(GROUP)).map(move |kh| (kd, kh))) {
-            let at = self.place(output, [kd, kh.min(height - 1)]);
-            let slot = ring.slot(at, |to| self.padded(operands, blank, at, to), self.line_words());
-            table.push(ring.lines[slot * self.line_words()..].as_ptr().cast());
+        let ([depth, height, _], words) = (self.shape.kernel(), self.line_words());
+        let mut line = |tap: [usize; 2]| {
+            let at = self.place(output, tap);
+            let write = |to: &mut [i32]| match self.kernel {
+                Kernel::Groups(_) => self.group(operands, blank, at, to),
+                Kernel::Lines(_) => self.padded(operands, blank, at, to),
+            };
+            let slot = ring.slot(at, write, words);
+            ring.lines[slot * words..].as_ptr().cast::<u8>()
+        };
+        for (kd, group) in (0..depth).flat_map(|kd| (0..height.div_ceil(self.panels.group)).map(move |kh| (kd, kh))) {
+            let first = group * self.panels.group;
+            match self.kernel {
+                Kernel::Groups(_) => {
+                    let step = self.shape.dilations()[2] * self.shape.channels() * size_of::<i32>();
+                    let line = line([kd, first]);
+                    table.extend((0..self.panels.line).map(|tap| line.wrapping_add(tap * step)));
+                }
+                Kernel::Lines(_) => table.extend((first..first + GROUP).map(|kh| line([kd, kh.min(height - 1)]))),
+            }
         }
     }
 
@@ -294,7 +283,7 @@ impl Channels {
     fn padded(&self, operands: &Operands<'_>, blank: &[u8], at: [isize; 3], to: &mut [i32]) {
         let to: &mut [u8] = bytemuck::cast_slice_mut(to);
         let (before, row) = self.row(operands, blank, at);
-        let zero = operands.left_zero + if operands.signed { 128 } else { 0 };
+        let zero = operands.unsigned_zero();
         to[..before].fill(zero as u8);
         to[before + row.len()..].fill(zero as u8);
         prepare::unsigned(self.isa, row, operands.signed, &mut to[before..before + row.len()]);
@@ -329,7 +318,7 @@ impl Channels {
         };
         let (before, row) = below(0);
         let kept = row.len();
-        let zero = operands.left_zero + if operands.signed { 128 } else { 0 };
+        let zero = operands.unsigned_zero();
         let quads = self.panels.group == 4;
         let padding = if quads { i32::from_ne_bytes([zero as u8; 4]) } else { zero | zero << 16 };
         to[..before].fill(padding);

@@ -67,7 +67,8 @@ impl LinesCode {
     ) -> Option<LinesCode> {
         let [_, height, taps] = weights.kernel;
         let positions = (MOST_ROWS - 1).checked_mul(stride)?.checked_add((taps.max(1) - 1).checked_mul(dilation)?)?;
-        let fits = isa == Isa::Avx512 && form == Form::Bytes && (1..=MOST_TAPS).contains(&taps) && height > 0;
+        let fits =
+            isa == Isa::Avx512 && form == Form::Bytes && (1..=MOST_TAPS).contains(&taps) && height > 0 && dilation > 0;
         if !fits || positions >= MOST_POSITIONS {
             return None;
         }
@@ -204,8 +205,8 @@ impl LinesCode {
     /// Assembles the kernel.
     pub(crate) fn emit(&self, asm: &mut Asm) -> Result<()> {
         let [lines, taps] = [self.lines, self.taps].map(usize::from);
-        let emitted = self.isa == Isa::Avx512 && (1..=GROUP).contains(&lines) && (1..=MOST_TAPS).contains(&taps);
-        if !emitted || self.positions(MOST_ROWS) > MOST_POSITIONS {
+        let window = (1..=GROUP).contains(&lines) && (1..=MOST_TAPS).contains(&taps) && self.dilation > 0;
+        if self.isa != Isa::Avx512 || !window || self.positions(MOST_ROWS) > MOST_POSITIONS {
             return Err(KernelError::Unsupported { family: FAMILY, reason: format!("{self:?}") });
         }
         let (again, next, done) = (asm.label(), asm.label(), asm.label());
@@ -289,10 +290,14 @@ impl LinesCode {
 
     /// Adds the products of a group of lines, position after position.
     fn window(&self, asm: &mut Asm, rows: usize) {
+        // The outputs that have the position in their window, and the tap that is there.
         let read = |position: usize| {
-            let taps = (0..self.taps).map(move |tap| (tap, usize::from(tap) * usize::from(self.dilation)));
-            let all = (0..rows).flat_map(move |row| taps.clone().map(move |(tap, place)| (row, tap, place)));
-            all.filter(move |(row, _, place)| row * usize::from(self.stride) + place == position)
+            let [taps, stride, dilation] = [self.taps, self.stride, self.dilation].map(usize::from);
+            (0..rows).filter_map(move |row| {
+                let place = position.checked_sub(row * stride)?;
+                let tap = place / dilation;
+                (place % dilation == 0 && tap < taps).then_some((row, tap as u8))
+            })
         };
         let mut passed = 0;
         for position in (0..self.positions(rows)).filter(|&position| read(position).next().is_some()) {
@@ -306,7 +311,7 @@ impl LinesCode {
             }
             asm.vlookup(BYTES, LANE_ORDER, BYTES);
             asm.vshuffle_bytes(BYTES, BYTES, BYTE_ORDER);
-            read(position).for_each(|(row, tap, _)| asm.vdot_bytes(sum(row), BYTES, weight(tap)));
+            read(position).for_each(|(row, tap)| asm.vdot_bytes(sum(row), BYTES, weight(tap)));
         }
     }
 
@@ -384,6 +389,7 @@ mod tests {
             LinesCode { taps: 0, ..code },
             LinesCode { taps: 9, ..code },
             LinesCode { stride: 255, ..code },
+            LinesCode { dilation: 0, ..code },
         ] {
             assert!(!emits(wrong), "{wrong:?}");
         }

@@ -22,3 +22,10 @@ pub(super) struct Operands<'a> {
     /// All operands, output and scratch, for the check of extents.
     pub(super) given: Given,
 }
+
+impl Operands<'_> {
+    /// The zero point of the left-hand side's bytes as unsigned ones: 128 is added to signed bytes.
+    pub(super) fn unsigned_zero(&self) -> i32 {
+        self.left_zero + if self.signed { 128 } else { 0 }
+    }
+}
