@@ -179,7 +179,8 @@ impl<'a> Maker<'a> {
             for_each_chunk(self.parallel, &mut wave, 1, &|index, made| {
                 let node = &whole.nodes[first + index];
                 if lookup_flow(&node.domain, &node.op).is_none() {
-                    let packing = Packing::of_node(build.isa, shelf, number, (first + index) as u32);
+                    let packing = Packing::of_node(build.isa, shelf, number, (first + index) as u32)
+                        .with_numerics(build.numerics);
                     let attempt = || memory::until(asked.as_ref(), || make(whole, node, build, &packing));
                     made.fill_with(|| Some(Refused::catch(attempt)));
                 }

@@ -88,9 +88,9 @@ knobs! {
     /// The highest instruction-set level that kernels are emitted for. Instructions that the processor lacks are never
     /// used.
     max_isa: Isa = "KILN_MAX_ISA", "avx512";
-    /// How much kernels may round. strict: sums of products only. precise: also transforms that are as exact as sums.
-    /// default: also slightly less exact transforms. invariant: as default, and a row has the same bits alone and in
-    /// any batch.
+    /// How much kernels may round. strict: sums of products only, and denormal weights as they are. precise: also
+    /// transforms that are as exact as sums. default: also slightly less exact transforms. invariant: as default, and a
+    /// row has the same bits alone and in any batch.
     numerics: Numerics = "KILN_NUMERICS", "default";
     /// The type of the weights of matrix products: f32, or bf16, int8 or int4, which are smaller, faster and less
     /// exact.

@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 /// mixes the positions of a small square: an infinity in the input makes all outputs of its square NaN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Mutate)]
 pub enum Numerics {
-    /// Sums of products only, in any order.
+    /// Sums of products only, in any order. Weights that are denormal are multiplied as they are; under all other
+    /// policies they are zeros.
     Strict,
     /// Also transforms whose error is no larger than that of the sum: up to about 3e-6 of the output's root mean
     /// square.

@@ -20,7 +20,7 @@ use kiln_kernels::cpu::gemm::{Left, MatmulShape, Panels, Right, Source};
 use kiln_kernels::cpu::quantized::{
     self, Form, IntegerSizes, Layout, PackedIntegers, PackedIntegersMut, Steps, WeightSource,
 };
-use kiln_kernels::cpu::{Elements, PackedElement, PackedWeights, PackedWeightsMut};
+use kiln_kernels::cpu::{Elements, Numerics, PackedElement, PackedWeights, PackedWeightsMut};
 use kiln_kernels::extent::Foreign;
 use kiln_kernels::{Isa, KernelError, Result as KernelResult};
 use kiln_tensor::pieces::PIECE;
@@ -114,6 +114,8 @@ pub struct Place {
 pub struct Packing<'a> {
     isa: Isa,
     shelf: Option<&'a dyn Shelf>,
+    /// Whether denormal weights become zeros.
+    flushes: bool,
     /// The place of the next packing.
     next: Cell<Place>,
 }
@@ -122,7 +124,21 @@ impl<'a> Packing<'a> {
     /// The packing of node `node` of graph `graph`, with that shelf.
     #[must_use]
     pub fn of_node(isa: Isa, shelf: Option<&'a dyn Shelf>, graph: u32, node: u32) -> Packing<'a> {
-        Packing { isa, shelf, next: Cell::new(Place { graph, node, turn: 0 }) }
+        Packing { isa, shelf, flushes: false, next: Cell::new(Place { graph, node, turn: 0 }) }
+    }
+
+    /// The same packing with zeros in the place of denormal weights, unless `numerics` is strict. Processors of Intel
+    /// multiply denormal numbers in microcode, which takes a hundred cycles and more.
+    #[must_use]
+    pub fn with_numerics(self, numerics: Numerics) -> Packing<'a> {
+        Packing { flushes: numerics != Numerics::Strict, ..self }
+    }
+
+    /// Puts zeros in the place of denormal weights among `packed` ones, where this packing does so.
+    fn flush(&self, elements: Elements, packed: &mut [u32]) {
+        if self.flushes {
+            flush(elements, packed);
+        }
     }
 
     /// Weights from the shelf, or packed; equal weights in equal layouts are in memory once.
@@ -260,6 +276,7 @@ pub fn matmul<'a>(
     let element = PackedElement::from(elements);
     let layout = format!("matmul {count} {k} {n} {} {} {element:?}", panels.width, panels.rows);
     let mut weights = weights.into();
+    let matrices = MatrixPacking { packing, panels, k, scale, elements };
     let packed = packing.find_or_pack(&layout, count * panels.len(), |out| {
         if panels.is_empty() {
             return Ok(());
@@ -267,8 +284,8 @@ pub fn matmul<'a>(
         for (index, out) in out.chunks_exact_mut(panels.len()).enumerate() {
             let first = index * k * n;
             match transposed {
-                true => pack_columns(&panels, k, &mut weights, first, scale, elements, out)?,
-                false => pack_rows(&panels, k, &mut weights, first, scale, elements, out)?,
+                true => matrices.pack_columns(&mut weights, first, out)?,
+                false => matrices.pack_rows(&mut weights, first, out)?,
             }
         }
         Ok(())
@@ -276,45 +293,69 @@ pub fn matmul<'a>(
     Ok(MatMulWeights { k, n, count, vectors, elements, step: panels.len(), packed })
 }
 
-/// Packs a row-major matrix: some rows of all panels at a time.
-fn pack_rows(
-    panels: &Panels,
+/// How matrices of one product are packed.
+struct MatrixPacking<'a> {
+    packing: &'a Packing<'a>,
+    panels: Panels,
+    /// Length of the reduction.
     k: usize,
-    weights: &mut Pieces<'_>,
-    first: usize,
     scale: f32,
     elements: Elements,
-    out: &mut [u32],
-) -> KernelResult<()> {
-    let (n, each) = (panels.columns, elements.rows_of_a_word());
-    let step = (PIECE / size_of::<f32>() / n).next_multiple_of(2).max(2);
-    for row in (0..k).step_by(step) {
-        let count = step.min(k - row);
-        let end = if row + count == k { panels.rows } else { (row + count) / each };
-        let piece = piece(weights, first + row * n..first + (row + count) * n)?;
-        let out = PackedWeightsMut::new(elements, out);
-        panels.pack_rows(row / each..end, &Source::row_major(piece, count, n), scale, out)?;
-    }
-    Ok(())
 }
 
-/// Packs a column-major matrix: a panel at a time.
-fn pack_columns(
-    panels: &Panels,
-    k: usize,
-    weights: &mut Pieces<'_>,
-    first: usize,
-    scale: f32,
-    elements: Elements,
-    out: &mut [u32],
-) -> KernelResult<()> {
-    for (index, out) in out.chunks_exact_mut(panels.panel_len()).enumerate() {
-        let one = Panels { columns: panels.columns_of(index), ..*panels };
-        let first = first + index * panels.width * k;
-        let source = Source::column_major(piece(weights, first..first + one.columns * k)?, k, k);
-        one.pack_as(&source, scale, PackedWeightsMut::new(elements, out))?;
+impl MatrixPacking<'_> {
+    /// Packs the row-major matrix that starts at element `first`: some rows of all panels at a time.
+    fn pack_rows(&self, weights: &mut Pieces<'_>, first: usize, out: &mut [u32]) -> KernelResult<()> {
+        let &MatrixPacking { packing, panels, k, scale, elements } = self;
+        let (n, each) = (panels.columns, elements.rows_of_a_word());
+        let step = (PIECE / size_of::<f32>() / n).next_multiple_of(2).max(2);
+        for row in (0..k).step_by(step) {
+            let count = step.min(k - row);
+            let end = if row + count == k { panels.rows } else { (row + count) / each };
+            let rows = row / each..end;
+            let piece = piece(weights, first + row * n..first + (row + count) * n)?;
+            let source = Source::row_major(piece, count, n);
+            panels.pack_rows(rows.clone(), &source, scale, PackedWeightsMut::new(elements, out))?;
+            for panel in out.chunks_exact_mut(panels.panel_len()) {
+                packing.flush(elements, &mut panel[rows.start * panels.width..rows.end * panels.width]);
+            }
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// Packs the column-major matrix that starts at element `first`: a panel at a time.
+    fn pack_columns(&self, weights: &mut Pieces<'_>, first: usize, out: &mut [u32]) -> KernelResult<()> {
+        let &MatrixPacking { packing, panels, k, scale, elements } = self;
+        for (index, out) in out.chunks_exact_mut(panels.panel_len()).enumerate() {
+            let one = Panels { columns: panels.columns_of(index), ..panels };
+            let first = first + index * panels.width * k;
+            let source = Source::column_major(piece(weights, first..first + one.columns * k)?, k, k);
+            one.pack_as(&source, scale, PackedWeightsMut::new(elements, out))?;
+            packing.flush(elements, out);
+        }
+        Ok(())
+    }
+}
+
+/// Puts zeros in the place of denormal weights, which keep their sign. Words hold one `f32` or two `bf16`; numbers that
+/// are denormal in `f16` are normal ones once they are widened, and integers stay as they are.
+fn flush(elements: Elements, packed: &mut [u32]) {
+    const SIGN: u32 = 1 << 31;
+    const EXPONENT: u32 = 0xFF << 23;
+    match PackedElement::from(elements) {
+        PackedElement::F32 => {
+            for word in packed {
+                *word = if *word & EXPONENT == 0 { *word & SIGN } else { *word };
+            }
+        }
+        PackedElement::Bf16 => {
+            for half in bytemuck::cast_slice_mut::<u32, u16>(packed) {
+                let is_small = *half & (EXPONENT >> 16) as u16 == 0;
+                *half = if is_small { *half & (SIGN >> 16) as u16 } else { *half };
+            }
+        }
+        PackedElement::F16 | PackedElement::Int16 | PackedElement::Int8 => {}
+    }
 }
 
 fn piece<'a>(weights: &'a mut Pieces<'_>, range: Range<usize>) -> KernelResult<&'a [f32]> {
@@ -346,7 +387,10 @@ pub fn conv<'a>(
     packing.find_or_pack(&name, sizes.packed_len(isa, layout), |out| {
         sizes.parts(isa, layout).into_iter().try_for_each(|part| {
             let plain = piece(&mut weights, part.elements)?;
-            part.sizes.pack(isa, layout, plain, PackedWeightsMut::new(layout.elements(), &mut out[part.packed]))
+            let out = &mut out[part.packed];
+            part.sizes.pack(isa, layout, plain, PackedWeightsMut::new(layout.elements(), out))?;
+            packing.flush(layout.elements(), out);
+            Ok(())
         })
     })
 }
@@ -541,6 +585,38 @@ mod tests {
         let held = Arc::downgrade(&first.packed);
         drop((first, second));
         assert!(held.upgrade().is_none());
+    }
+
+    #[test]
+    fn denormal_weights_are_packed_as_zeros_unless_numerics_are_strict() {
+        let smallest = f32::MIN_POSITIVE;
+        let kinds = [smallest, smallest / 2.0, f32::from_bits(1), 1.0, f32::INFINITY, 0.0];
+        let mixed: Vec<f32> = (0..72 * 18).map(|at| kinds[at % 6] * [1.0, -1.0][at / 6 % 2]).collect();
+        let zeros: Vec<f32> = mixed.iter().map(|w| if w.is_subnormal() { 0.0 * w } else { *w }).collect();
+        let sizes = Weights { channels: 8, filters: 18, groups: 1, kernel: [1, 3, 3], transposed: None };
+        let depthwise = Weights { channels: 144, filters: 144, groups: 144, ..sizes };
+        let isa = Isa::Avx2;
+        for (numerics, flushes) in [(Numerics::Default, true), (Numerics::Invariant, true), (Numerics::Strict, false)] {
+            let packing = Packing::from(isa).with_numerics(numerics);
+            for elements in [Elements::F32, Elements::Bf16] {
+                for transposed in [false, true] {
+                    let packed = |packing: &Packing<'_>, weights: &[f32]| {
+                        matmul(packing, elements, weights, [1, 72, 18], transposed, 1.0).unwrap().packed
+                    };
+                    let [plain, expected] = [&mixed, &zeros].map(|weights| packed(&isa.into(), weights));
+                    assert!(!Arc::ptr_eq(&plain, &expected));
+                    let expected = if flushes { expected } else { plain };
+                    assert_eq!(packed(&packing, &mixed).bytes(), expected.bytes(), "{numerics} {elements:?}");
+                }
+            }
+            for sizes in [sizes, depthwise] {
+                let packed =
+                    |packing: &Packing<'_>, weights: &[f32]| conv(packing, Elements::F32, weights, &sizes).unwrap();
+                let [plain, expected] = [&mixed, &zeros].map(|weights| packed(&isa.into(), weights));
+                let expected = if flushes { expected } else { plain };
+                assert_eq!(packed(&packing, &mixed).bytes(), expected.bytes(), "{numerics} {sizes:?}");
+            }
+        }
     }
 
     #[test]
