@@ -7,6 +7,7 @@ use kiln_kernels::Parallel;
 use kiln_kernels::memory::Pace;
 use kiln_key::F32Bits;
 use kiln_model::NodeDesc;
+use kiln_model::operators::spatial::{rounded_size, scaled_size};
 use kiln_run::DeviceCx;
 use kiln_run::exec::resize::{Mode, Resize as Executor, ResizeAxis, ResizeProblem, Rounding, Transform};
 use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
@@ -105,16 +106,6 @@ fn transform(node: &NodeDesc, word: &str) -> Result<Transform, OpError> {
     })
 }
 
-/// The size that a scale gives an axis.
-fn scaled(size: usize, scale: f64) -> Result<usize, NodeError> {
-    let scaled = (size as f64 * scale).floor();
-    // 2^53: above it not every integer is a double.
-    if scale > 0.0 && scaled < (1u64 << 53) as f64 {
-        return Ok(scaled as usize);
-    }
-    Err(refused(format!("a scale of {scale} for {size} elements")))
-}
-
 impl Resize {
     /// Input `which` of region, scales and sizes, unless it is absent or empty, which is how models leave it out.
     fn given<'t>(&self, inputs: &[Option<&'t Tensor>], which: usize) -> Option<&'t Tensor> {
@@ -140,11 +131,13 @@ impl Resize {
         };
         let mut axes: SmallVec<[ResizeAxis; 5]> =
             input.shape().iter().map(|&size| ResizeAxis::keep(size as u64)).collect();
-        let mut set = |index: usize, output: usize, scale: f64| {
-            let axis = &mut axes[place(named[index])];
-            (axis.output, axis.scale) = (output as u64, scale.to_bits());
-        };
         let size = |index: usize| input.shape()[place(named[index])];
+        let mut set = |index: usize, output: Option<u64>, scale: f64| {
+            let why = || refused(format!("a scale of {scale} for {} elements", size(index)));
+            let axis = &mut axes[place(named[index])];
+            (axis.output, axis.scale) = (output.ok_or_else(why)?, scale.to_bits());
+            Ok::<(), NodeError>(())
+        };
         let fixed = self.scales.clone();
         let scales = match (self.given(inputs, 1), fixed) {
             (Some(scales), _) => Some(scales.as_slice::<f32>()?.to_vec()),
@@ -153,7 +146,7 @@ impl Resize {
         if let Some(scales) = scales {
             fits(scales.len(), "scales")?;
             for (index, &scale) in scales.iter().enumerate() {
-                set(index, scaled(size(index), f64::from(scale))?, f64::from(scale));
+                set(index, scaled_size(size(index) as u64, scale), f64::from(scale))?;
             }
         } else if let Some(sizes) = self.given(inputs, 2) {
             let sizes = dimensions(&integers(sizes)?)?;
@@ -171,8 +164,8 @@ impl Resize {
             };
             for index in 0..sizes.len() {
                 match common {
-                    None => set(index, sizes[index], ratio(index)),
-                    Some(scale) => set(index, scaled(1, (scale * size(index) as f64 + 0.5).max(1.0))?, scale),
+                    None => set(index, Some(sizes[index] as u64), ratio(index))?,
+                    Some(scale) => set(index, rounded_size(size(index) as u64, scale), scale)?,
                 }
             }
         } else {
@@ -318,6 +311,24 @@ mod tests {
         old.input(&[4], &[1f32, 1., 1., 2.]).gives(&[1, 1, 1, 4], &[1f32, 2., 3., 3.]);
         let older = Trial::new("Upsample").version(7).attr("scales", Attr::Floats(vec![1.0, 2.0]));
         older.input(&[1, 2], &[1f32, 3.]).gives(&[1, 4], &[1f32, 1., 3., 3.]);
+    }
+
+    #[test]
+    fn a_size_is_scaled_in_f32() {
+        // The last one is a place short, because the product is not rounded up to 31.
+        for (from, to, output) in [(12u8, 7u8, 7), (10, 9, 9), (12, 17, 17), (10, 23, 23), (3, 1, 1), (7, 31, 30)] {
+            for mode in ["nearest", "linear", "cubic"] {
+                let resize = Trial::new("Resize").text("mode", mode);
+                let resize = resize.input(&[from.into()], &vec![1f32; from.into()]).absent();
+                let scale = f32::from(to) / f32::from(from);
+                let resized = resize.input(&[1], &[scale]).run().expect("the scale is positive");
+                assert_eq!(resized[0].shape(), [output], "{from} to {to}, {mode}");
+            }
+        }
+        let places = Trial::new("Resize").text("mode", "nearest").text("nearest_mode", "floor");
+        let places = places.text("coordinate_transformation_mode", "asymmetric");
+        let places = places.input(&[12], &(0..12u8).map(f32::from).collect::<Vec<_>>()).absent();
+        places.input(&[1], &[7f32 / 12.0]).gives(&[7], &[0f32, 1., 3., 5., 6., 8., 10.]);
     }
 
     #[test]

@@ -357,20 +357,43 @@ fn resized(view: &View<'_>, x: &[Size], sizes: &mut Sizes) -> Result<Dims, Open>
     let common = ratios.into_iter().reduce(if larger { f64::max } else { f64::min });
     for axis in axes {
         if let (Some(scale), Size::Known(size)) = (common, x[axis]) {
-            y[axis] = Size::Known(times(1, (scale * size as f64 + 0.5).max(1.0))?);
+            y[axis] = sized(rounded_size(size.unsigned_abs(), scale), size, scale)?;
         }
     }
     Ok(y)
 }
 
-/// The size that a scale gives an axis.
-fn times(size: i64, scale: f64) -> Result<i64, Open> {
-    let scaled = (size as f64 * scale).floor();
+/// The size that a scale gives an axis of `size` elements: their product in `f32` without its fraction, as ONNX's shape
+/// inference and ONNX Runtime compute it. TensorFlow's exporter relies on that: it divides two sizes in `f32`, and 12
+/// elements times 7/12 are to be 7, where the exact product of the rounded quotient is a little less. `None` where it is
+/// no size.
+#[must_use]
+pub fn scaled_size(size: u64, scale: f32) -> Option<u64> {
+    // Above 2^24 not every integer is an f32.
+    let product = match size < 1 << 24 {
+        true => f64::from(size as f32 * scale),
+        false => size as f64 * f64::from(scale),
+    };
+    whole(product).filter(|_| scale > 0.0)
+}
+
+/// The size that a scale of a resizing that keeps the ratio of sizes gives an axis: the product, rounded, and at least
+/// one. `None` where it is no size.
+#[must_use]
+pub fn rounded_size(size: u64, scale: f64) -> Option<u64> {
+    whole((scale * size as f64 + 0.5).max(1.0)).filter(|_| scale > 0.0)
+}
+
+/// A size without its fraction.
+fn whole(size: f64) -> Option<u64> {
     // 2^53: above it not every integer is a double.
-    if scale > 0.0 && scaled < (1u64 << 53) as f64 {
-        return Ok(scaled as i64);
-    }
-    Err(ShapeError::Lists(format!("a scale of {scale} for {size} elements")).into())
+    (size < (1u64 << 53) as f64).then_some(size as u64)
+}
+
+/// The size that a scale gives an axis, or why it gives none.
+fn sized(given: Option<u64>, size: i64, scale: f64) -> Result<Size, Open> {
+    let refused = || ShapeError::Lists(format!("a scale of {scale} for {size} elements"));
+    Ok(Size::Known(given.and_then(|size| i64::try_from(size).ok()).ok_or_else(refused)?))
 }
 
 /// Scales the sizes; unknown sizes only by whole factors.
@@ -388,7 +411,7 @@ fn scaled(view: &View<'_>, x: &[Size], input: usize, sizes: &mut Sizes) -> Resul
     for (&axis, &scale) in axes.iter().zip(&scales) {
         let whole = scale.fract() == 0.0 && (1.0..65536.0).contains(&scale);
         y[axis] = match x[axis] {
-            Size::Known(size) => Size::Known(times(size, f64::from(scale))?),
+            Size::Known(size) => sized(scaled_size(size.unsigned_abs(), scale), size, f64::from(scale))?,
             size if whole => sizes.mul(size, Size::Known(scale as i64)),
             _ => sizes.fresh(),
         };
