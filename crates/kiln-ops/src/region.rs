@@ -1,11 +1,16 @@
 //! Regions of images: RoiAlign pools each.
 
+mod lanes;
+
+use std::ops::{Add, Div, Mul};
+
 use kiln_kernels::Parallel;
 use kiln_kernels::memory::{self, Collect, Pace};
 use kiln_kernels::parallel::for_each_chunk;
 use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Element, Tensor, TensorSpec};
 
+use self::lanes::{Blocks, LANES};
 use super::gather::whole_numbers;
 use super::wide::{Wide, filled, lent, widened};
 use super::{LoadCx, OpError, Operator, index_of, refused, required, size_attribute, task_count};
@@ -41,6 +46,36 @@ fn make_align(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let (samples, scale) =
         (size_attribute(node, "sampling_ratio", 0)?, f64::from(node.attributes().float("spatial_scale")));
     Ok(Box::new(RoiAlign { half_pixel, max, bins, samples, scale }))
+}
+
+/// Elements that are pooled in their own precision, in the same order whether they are pooled one by one or side by side:
+/// a region has the same bits alone and beside others.
+trait Number: Copy + Default + Send + Sync + Add<Output = Self> + Mul<Output = Self> + Div<Output = Self> {
+    /// The nearest number of a weight.
+    fn of(weight: f64) -> Self;
+
+    /// The larger of two; a number beside a NaN.
+    fn larger(self, other: Self) -> Self;
+}
+
+impl Number for f32 {
+    fn of(weight: f64) -> f32 {
+        weight as f32
+    }
+
+    fn larger(self, other: f32) -> f32 {
+        self.max(other)
+    }
+}
+
+impl Number for f64 {
+    fn of(weight: f64) -> f64 {
+        weight
+    }
+
+    fn larger(self, other: f64) -> f64 {
+        self.max(other)
+    }
 }
 
 /// Two neighbours along an axis with their weights; nothing for a sample more than one element outside.
@@ -94,8 +129,8 @@ impl RoiAlign {
     }
 
     /// Pools planes of bins from number `first` of all planes on: each region has one for each channel.
-    fn pool<W: Copy + Into<f64>>(&self, pooling: &Pooling<'_, W>, first: usize, planes: &mut [W]) {
-        let Pooling { image, regions, parallel, narrowed } = *pooling;
+    fn pool<W: Number>(&self, pooling: &Pooling<'_, W>, first: usize, planes: &mut [W]) {
+        let Pooling { image, regions, parallel } = *pooling;
         let mut unseen = 0;
         let mut tables: Option<Tables> = None;
         for (number, bins) in planes.chunks_exact_mut(self.bins[0] * self.bins[1]).enumerate() {
@@ -120,18 +155,13 @@ impl RoiAlign {
                     }
                 }
                 let Some(pooled) = self.pooled(plane, samples, parallel) else { return };
-                *to = narrowed(pooled);
+                *to = pooled;
             }
         }
     }
 
     /// Pools the samples of a bin; `None` where the request has ended before all are read.
-    fn pooled<W: Copy + Into<f64>>(
-        &self,
-        plane: Plane<'_, W>,
-        [rows, columns]: [&Bin; 2],
-        parallel: &dyn Parallel,
-    ) -> Option<f64> {
+    fn pooled<W: Number>(&self, plane: Plane<'_, W>, [rows, columns]: [&Bin; 2], parallel: &dyn Parallel) -> Option<W> {
         let piece = (UNSEEN / columns.len().max(1)).max(1);
         let goes_on = |number: usize| number == 0 || !parallel.is_stopped();
         if self.max {
@@ -142,40 +172,57 @@ impl RoiAlign {
                 }
                 most = greatest(plane, [rows, &columns.neighbours], most);
             }
-            return Some(most.unwrap_or(0.0));
+            return Some(most.unwrap_or_default());
         }
-        let mut sum = 0.0;
+        let mut sum = W::default();
         for (number, rows) in rows.taps.chunks(piece).enumerate() {
             if !goes_on(number) {
                 return None;
             }
-            sum += total(plane, [rows, &columns.taps]);
+            sum = total(plane, [rows, &columns.taps], sum);
         }
-        Some(sum / (rows.samples * columns.samples).max(1) as f64)
+        Some(sum / W::of((rows.samples * columns.samples).max(1) as f64))
     }
 
-    /// Pools all regions, their planes shared out between threads; `narrowed` makes elements of results.
-    fn align<W: Wide + Element + Into<f64>>(
+    /// Samples of all regions in a channel.
+    fn samples(&self, regions: &[Region]) -> f64 {
+        let samples = |extent: &Extent, bins: usize| extent.samples.max(1.0) * bins as f64;
+        let of_region = |region: &Region| samples(&region.rows, self.bins[0]) * samples(&region.columns, self.bins[1]);
+        regions.iter().map(of_region).sum()
+    }
+
+    /// Pools all regions of images of `f32`: block by block where samples read more than the images have.
+    fn align_floats(&self, io: &Io<'_>, regions: &[Region], parallel: &dyn Parallel) -> Result<Tensor, NodeError> {
+        let (input, mut to) = (io.input(0)?, io.alloc(0)?);
+        let (image, samples) = (Image::new(input, input.as_slice::<f32>()?)?, self.samples(regions));
+        let read = 4.0 * samples * image.channels as f64;
+        let few = image.channels < LANES / 2 || regions.len() < parallel.threads();
+        if few || to.is_empty() || read < input.len() as f64 {
+            return self.align::<f32>(io, regions, parallel);
+        }
+        let blocks = Blocks::of(&image, parallel);
+        // A block of channels takes as long as one channel by itself.
+        let work = samples * (image.channels.div_ceil(LANES) * SAMPLING) as f64;
+        self.pool_blocks(&blocks, regions, work as usize, parallel, to.as_mut_slice()?);
+        Ok(to)
+    }
+
+    /// Pools all regions, their planes shared out between threads.
+    fn align<W: Number + Wide + Element>(
         &self,
         io: &Io<'_>,
+        regions: &[Region],
         parallel: &dyn Parallel,
-        narrowed: fn(f64) -> W,
     ) -> Result<Tensor, NodeError> {
         let (input, to) = (io.input(0)?, io.alloc(0)?);
-        let &[batches, channels, height, width] = input.shape() else {
-            return Err(refused("no images"));
-        };
-        let regions = self.regions(&widened::<f64>(io.input(1)?)?, io.input(2)?, batches)?;
         if to.is_empty() {
             return Ok(to);
         }
-        let samples = |extent: &Extent, bins: usize| extent.samples.max(1.0) * bins as f64;
-        let of_region = |region: &Region| samples(&region.rows, self.bins[0]) * samples(&region.columns, self.bins[1]);
-        let work = regions.iter().map(of_region).sum::<f64>() * (channels * SAMPLING) as f64;
         let values = lent::<W>(input)?;
-        let image = Image { values: &values, channels, height, width };
-        let pooling = Pooling { image, regions: &regions, parallel, narrowed };
-        let planes = (regions.len() * channels).div_ceil(task_count(work as usize, parallel));
+        let image = Image::new(input, &values)?;
+        let work = self.samples(regions) * (image.channels * SAMPLING) as f64;
+        let pooling = Pooling { image, regions, parallel };
+        let planes = (regions.len() * image.channels).div_ceil(task_count(work as usize, parallel));
         let area = self.bins[0] * self.bins[1];
         filled(to, |output| {
             for_each_chunk(parallel, output, planes * area, &|index, output| {
@@ -254,6 +301,14 @@ struct Image<'a, W> {
 }
 
 impl<'a, W> Image<'a, W> {
+    /// The images of a tensor with these elements.
+    fn new(tensor: &Tensor, values: &'a [W]) -> Result<Image<'a, W>, NodeError> {
+        match tensor.shape() {
+            &[_, channels, height, width] => Ok(Image { values, channels, height, width }),
+            shape => Err(refused(format!("images of shape {shape:?}"))),
+        }
+    }
+
     fn plane(&self, batch: usize, channel: usize) -> Plane<'a, W> {
         let area = self.height * self.width;
         let values = &self.values[(batch * self.channels + channel) * area..][..area];
@@ -268,14 +323,11 @@ struct Plane<'a, W> {
     width: usize,
 }
 
-impl<W: Copy + Into<f64>> Plane<'_, W> {
+impl<W: Number> Plane<'_, W> {
     /// The four neighbours of a sample with their weights.
     #[inline]
-    fn parts(&self, row: [(usize, f64); 2], column: [(usize, f64); 2]) -> [f64; 4] {
-        let part = |(y, wy): (usize, f64), (x, wx): (usize, f64)| -> f64 {
-            let value: f64 = self.values[y * self.width + x].into();
-            value * wy * wx
-        };
+    fn parts(&self, row: [(usize, f64); 2], column: [(usize, f64); 2]) -> [W; 4] {
+        let part = |(y, wy): (usize, f64), (x, wx): (usize, f64)| self.values[y * self.width + x] * W::of(wy * wx);
         [part(row[0], column[0]), part(row[0], column[1]), part(row[1], column[0]), part(row[1], column[1])]
     }
 }
@@ -292,32 +344,29 @@ struct Pooling<'a, W> {
     image: Image<'a, W>,
     regions: &'a [Region],
     parallel: &'a dyn Parallel,
-    narrowed: fn(f64) -> W,
 }
 
-/// The sum of samples: weights of rows and of columns are factors of each element's weight. Samples outside are zero.
-fn total<W: Copy + Into<f64>>(plane: Plane<'_, W>, [rows, columns]: [&[(usize, f64)]; 2]) -> f64 {
-    let mut sum = 0.0;
+/// `before` and the sum of samples: weights of rows and of columns are factors of each element's weight. Samples outside
+/// are zero.
+fn total<W: Number>(plane: Plane<'_, W>, [rows, columns]: [&[(usize, f64)]; 2], before: W) -> W {
+    let mut sum = before;
     for &(row, by_row) in rows {
         let line = &plane.values[row * plane.width..][..plane.width];
-        let of_row: f64 = columns.iter().map(|&(column, weight)| line[column].into() * weight).sum();
-        sum += of_row * by_row;
+        for &(column, by_column) in columns {
+            sum = sum + line[column] * W::of(by_row * by_column);
+        }
     }
     sum
 }
 
 /// The greatest of `before` and the weighted neighbours of samples, not of their sums: so ONNX defines it.
-fn greatest<W: Copy + Into<f64>>(
-    plane: Plane<'_, W>,
-    [rows, columns]: [&[Neighbours]; 2],
-    before: Option<f64>,
-) -> Option<f64> {
+fn greatest<W: Number>(plane: Plane<'_, W>, [rows, columns]: [&[Neighbours]; 2], before: Option<W>) -> Option<W> {
     let mut greatest = before;
     for &row in rows {
         for &column in columns {
             // Samples outside count as zero.
-            let parts = row.zip(column).map_or([0.0; 4], |(row, column)| plane.parts(row, column));
-            greatest = parts.into_iter().chain(greatest).reduce(f64::max);
+            let parts = row.zip(column).map_or([W::default(); 4], |(row, column)| plane.parts(row, column));
+            greatest = parts.into_iter().chain(greatest).reduce(W::larger);
         }
     }
     greatest
@@ -339,9 +388,12 @@ impl Node for RoiAlign {
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
-        let output = match io.input(0)?.dtype() {
-            DType::F32 => self.align::<f32>(io, cx.parallel, |value| value as f32)?,
-            _ => self.align::<f64>(io, cx.parallel, |value| value)?,
+        let image = io.input(0)?;
+        let batches = image.shape().first().copied().unwrap_or(0);
+        let regions = self.regions(&widened::<f64>(io.input(1)?)?, io.input(2)?, batches)?;
+        let output = match image.dtype() {
+            DType::F32 => self.align_floats(io, &regions, cx.parallel)?,
+            _ => self.align::<f64>(io, &regions, cx.parallel)?,
         };
         io.push(output);
         Ok(())
@@ -371,6 +423,37 @@ mod tests {
         huge.input(&[1], &[0i64]).is_refused("a region");
         let nan = Trial::new("RoiAlign").input(&[1, 1, 4, 4], &image).input(&[1, 4], &[f32::NAN; 4]);
         nan.attr("spatial_scale", Attr::Float(0.5)).input(&[1], &[0i64]).run().unwrap_err();
+    }
+
+    #[test]
+    fn channels_side_by_side_give_what_planes_one_by_one_give() {
+        // Regions that reach beyond the image on each side, and one without elements.
+        let edges = [[-3.0, -4.0, 6.0, 3.0], [1.5, 2.25, 9.0, 20.0], [4.0, 4.0, 4.0, 4.0], [-9.0, -9.0, -5.0, -5.0]];
+        let regions: Vec<f32> = (0..12).flat_map(|at| edges[at % 4].map(|edge: f32| edge + at as f32 / 16.0)).collect();
+        let batches: Vec<i64> = (0..12).map(|at| at % 2).collect();
+        for channels in [8, 16, 21] {
+            let area = 7 * 9;
+            let image: Vec<f32> = (0..2 * channels * area).map(|at| ((at * 37) % 101) as f32 - 50.0).collect();
+            for mode in ["avg", "max"] {
+                for (ratio, threads) in [(0, 1), (1, 3), (3, 2)] {
+                    let pool = |channels: usize, image: &[f32]| {
+                        let trial = Trial::new("RoiAlign").text("mode", mode).int("sampling_ratio", ratio);
+                        let trial = trial.int("output_height", 3).int("output_width", 2).threads(threads);
+                        let trial = trial.input(&[2, channels, 7, 9], image).input(&[12, 4], &regions);
+                        trial.input(&[12], &batches).run().unwrap().remove(0)
+                    };
+                    let together = pool(channels, &image);
+                    for channel in 0..channels {
+                        let plane = |batch: usize| &image[(batch * channels + channel) * area..][..area];
+                        let alone = pool(1, &[plane(0), plane(1)].concat());
+                        let bins = together.as_slice::<f32>().unwrap().chunks(6).skip(channel).step_by(channels);
+                        for (bins, alone) in bins.zip(alone.as_slice::<f32>().unwrap().chunks(6)) {
+                            assert_eq!(bins, alone, "{channels} {mode} {ratio}, channel {channel}");
+                        }
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -10,12 +10,12 @@ use kiln_kernels::Parallel;
 use kiln_kernels::memory::{self, Collect, Pace};
 use kiln_model::NodeDesc;
 use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
-use kiln_tensor::{DType, Tensor, TensorError, TensorSpec};
+use kiln_tensor::{DType, Element, Tensor, TensorError, TensorSpec};
 use lines::Lines;
 use texts::combine_texts;
 
 use super::generic::{Arithmetic, Binary, compute};
-use super::wide::{narrow, widened};
+use super::wide::{lent, narrow, widened};
 use super::{
     LoadCx, Movement, OpError, Operator, around, as_output, axis_of, element_places, rearrange, refused, required,
     tuple_places,
@@ -101,6 +101,17 @@ struct Put {
     block: usize,
 }
 
+impl Put {
+    fn combine<W: Arithmetic>(&self, step: Binary, updates: &[W], values: &mut [W]) -> Result<(), NodeError> {
+        let mut pace = Pace::default();
+        for (&place, update) in self.places.iter().zip(updates.chunks_exact(self.block.max(1))) {
+            pace.step(1 + self.block);
+            W::long_binary(step, &mut values[place * self.block..][..self.block], update)?;
+        }
+        Ok(())
+    }
+}
+
 impl Movement for Put {
     fn run<T: Clone>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
         let mut pace = Pace::default();
@@ -117,13 +128,20 @@ fn combine_lines<W: Arithmetic>(lines: &Lines<'_>, data: Tensor, cx: &RunCx<'_>)
     lines.combine::<W>(data, cx.parallel)
 }
 
-fn combine<W: Arithmetic>(step: Binary, put: &Put, updates: &Tensor, data: Tensor) -> Result<Tensor, NodeError> {
-    let (mut values, updates) = (widened::<W>(&data)?, widened::<W>(updates)?);
-    let mut pace = Pace::default();
-    for (&place, update) in put.places.iter().zip(updates.chunks_exact(put.block.max(1))) {
-        pace.step(1 + put.block);
-        W::long_binary(step, &mut values[place * put.block..][..put.block], update)?;
+/// Combines blocks of updates with blocks of the data, in place where they are of the type that is computed in.
+fn combine<W: Arithmetic + Element>(
+    step: Binary,
+    put: &Put,
+    updates: &Tensor,
+    mut data: Tensor,
+) -> Result<Tensor, NodeError> {
+    let updates = lent::<W>(updates)?;
+    if let Ok(values) = data.as_mut_slice() {
+        put.combine(step, &updates, values)?;
+        return Ok(data);
     }
+    let mut values = widened::<W>(&data)?;
+    put.combine(step, &updates, &mut values)?;
     narrow(&values, data)
 }
 
