@@ -505,3 +505,23 @@ fn inputs_that_no_output_can_take_the_place_of_are_refused() {
     let refused = session.run_over(&[], vec![("y", tensor)], &[("x", "y")], &RunOptions::default());
     assert!(matches!(refused, Err(SessionError::Input { name, .. }) if name == "x"), "another shape");
 }
+
+#[test]
+fn an_output_of_one_name_twice_is_returned_twice_and_bound_once() {
+    let mut build = GraphBuilder::new("state", 17);
+    let x = build.input("x", DType::F32, [4.into()]);
+    let y = build.op("Abs", &[x], &[]);
+    build.output("y", y);
+    build.output("y", y);
+    let session = Session::from_graph(build.finish(), &SessionOptions::default()).unwrap();
+    let x = Tensor::from_slice([4], &[-1.0f32, 2.0, -3.0, 4.0]).unwrap();
+    let outputs = session.run(&[("x", x.clone())]).unwrap();
+    let names: Vec<&str> = outputs.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["y", "y"]);
+    assert!(outputs.iter().all(|(_, y)| y.as_slice::<f32>().unwrap() == [1.0, 2.0, 3.0, 4.0]));
+    let (place, memory) = Place::lend(TensorSpec::new(DType::F32, [4]));
+    let given = [("x", Value::Tensor(x))];
+    drop(outputs);
+    drop(session.run_into(&given, vec![("y", memory)], &RunOptions::default()).unwrap());
+    assert_eq!(place.contents(), bytemuck::cast_slice::<f32, u8>(&[1.0, 2.0, 3.0, 4.0]));
+}

@@ -6,6 +6,7 @@
 //! expansions that the standard defines use the standard's operators. Functions may call functions; the depth, and the
 //! number of nodes in all, are bounded, because each level can multiply.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -22,7 +23,8 @@ pub(super) struct Functions {
     all: HashMap<(String, String, String), Rc<Function>>,
     /// Calls so far, which number the prefixes.
     calls: usize,
-    /// Nodes so far, and the bytes of the functions that they come from.
+    /// Nodes so far, and the bytes of the functions that they come from. Bytes of a first call do not count: the file
+    /// has them, and exporters write the weights of a layer into its function.
     nodes: usize,
     bytes: usize,
 }
@@ -31,6 +33,7 @@ struct Function {
     proto: FunctionProto,
     opsets: Rc<Opsets>,
     bytes: usize,
+    is_called: Cell<bool>,
 }
 
 impl Functions {
@@ -44,7 +47,8 @@ impl Functions {
             let name = shown(function.name());
             let opsets = Rc::new(opsets(&function.opset_import)?);
             let bytes = function.encoded_len();
-            if all.insert(key, Rc::new(Function { proto: function, opsets, bytes })).is_some() {
+            let function = Function { proto: function, opsets, bytes, is_called: Cell::new(false) };
+            if all.insert(key, Rc::new(function)).is_some() {
                 return Err(ModelError::Duplicate { what: "function", name });
             }
         }
@@ -84,10 +88,10 @@ impl Functions {
         let Some(function) = self.all.get(&key).cloned() else {
             return self.expand_standard(node, opsets, limits, depth, out);
         };
-        let Function { proto: function, opsets, bytes } = &*function;
+        let Function { proto: function, opsets, bytes, is_called } = &*function;
         limits.check("nesting of functions", depth as u64 + 1, limits.depth as u64, || place_of(&node))?;
         self.charge(function.node.len() + function.output.len(), limits, &node)?;
-        self.bytes = self.bytes.saturating_add(*bytes);
+        self.bytes = self.bytes.saturating_add(if is_called.replace(true) { *bytes } else { 0 });
         let what = "the number of bytes made of functions";
         limits.check(what, self.bytes as u64, limits.expanded_bytes as u64, || place_of(&node))?;
         let call = Call::new(&node, function, self.calls)?;

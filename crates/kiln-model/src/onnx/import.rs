@@ -191,10 +191,8 @@ impl Importer<'_> {
         }
         for info in &proto.output {
             self.name(info.name(), "an output of the graph")?;
+            // Exporters of cells whose state is their result name it twice.
             let id = scope.resolve(info.name());
-            if scope.graph.outputs.contains(&id) {
-                return Err(ModelError::Duplicate { what: "output", name: shown(info.name()) });
-            }
             scope.declare(id, info, "output")?;
             scope.graph.outputs.push(id);
         }

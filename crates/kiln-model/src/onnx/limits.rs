@@ -15,7 +15,7 @@ pub struct Limits {
     pub nodes: usize,
     /// Nodes from expanded functions: a few hundred bytes can define billions.
     pub expanded_nodes: usize,
-    /// Bytes, as in a file, of all expanded functions.
+    /// Bytes, as in a file, of all expanded functions, without the first expansion of each.
     pub expanded_bytes: usize,
     /// Bodies within bodies, and functions within functions.
     pub depth: usize,

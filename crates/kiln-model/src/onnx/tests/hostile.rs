@@ -173,9 +173,6 @@ fn names() -> Vec<(&'static str, Vec<u8>, Expected)> {
         ("two inputs of one name", with_graph(|g| g.input = vec![named("x"), named("x")]), |e| {
             matches!(e, ModelError::Duplicate { what: "input", .. })
         }),
-        ("two outputs of one name", with_graph(|g| g.output = vec![named("y"), named("y")]), |e| {
-            matches!(e, ModelError::Duplicate { what: "output", .. })
-        }),
         ("an input without a name", with_graph(|g| g.input = vec![named("")]), |e| {
             matches!(e, ModelError::Malformed { .. })
         }),

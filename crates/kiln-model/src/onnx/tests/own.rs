@@ -137,3 +137,48 @@ fn a_function_that_calls_its_own_name_is_refused() {
         assert!(refused, "{how}: {result:?}");
     }
 }
+
+/// A node whose output is a constant of that many bytes.
+fn weights(bytes: usize) -> NodeProto {
+    let tensor = TensorProto {
+        data_type: Some(2),
+        dims: vec![bytes as i64],
+        raw_data: Some(vec![1; bytes].into()),
+        ..TensorProto::default()
+    };
+    let value = AttributeProto {
+        name: Some("value".to_owned()),
+        r#type: Some(AttributeType::Tensor.into()),
+        t: Some(tensor),
+        ..Default::default()
+    };
+    NodeProto { attribute: vec![value], ..node("Constant", &[], &["out"]) }
+}
+
+#[test]
+fn a_layer_that_is_a_function_may_have_any_weights_but_not_in_many_copies() {
+    let with_calls = |calls: usize| {
+        let call = |number: usize| NodeProto {
+            domain: Some("own".to_owned()),
+            ..node("Layer", &["x"], &[&format!("y{number}")])
+        };
+        let mut nodes: Vec<NodeProto> = (0..calls).map(call).collect();
+        nodes.push(node("Identity", &["x"], &["y"]));
+        let mut message = model(nodes);
+        message.opset_import.push(opset("own", 1));
+        message.functions = vec![function("own", "Layer", vec![weights(Limits::default().expanded_bytes / 2 + 1)])];
+        load_message(&message)
+    };
+    assert!(with_calls(2).is_ok());
+    let refused = with_calls(3).unwrap_err();
+    let is_limit = matches!(&refused, ModelError::Limit { what, .. } if what.contains("bytes made of functions"));
+    assert!(is_limit, "{refused}");
+}
+
+#[test]
+fn an_output_may_be_named_twice() {
+    let mut message = model(vec![node("Abs", &["x"], &["y"])]);
+    message.graph.as_mut().unwrap().output = vec![named("y"), named("y")];
+    let graph = load_message(&message).unwrap();
+    assert_eq!(graph.outputs, [graph.nodes[0].outputs[0].unwrap(); 2]);
+}
