@@ -3,11 +3,14 @@
 //! How many stay is known when the boxes have been compared, and boxes differ in each request. So this is a
 //! [`Flow`], which makes its output when it runs, and not a node, whose output's size is inferred before.
 
+mod kept;
+
 use kiln_kernels::memory::{self, Collect};
 use kiln_model::Value;
 use kiln_run::{Flow, FlowCx, NodeError};
 use kiln_tensor::Tensor;
 
+use self::kept::{Edges, Kept};
 use super::{FlowLoad, FlowOperator, OpError, Ordinal, order_first, refused};
 
 /// The operator of this file.
@@ -24,79 +27,6 @@ fn make(load: FlowLoad<'_>) -> Result<Box<dyn Flow>, OpError> {
 
 /// Comparisons between two checks of the clock: some ten microseconds.
 const UNSEEN: usize = 4096;
-
-/// Lower and upper edge along two axes.
-type Edges = [[f32; 2]; 2];
-
-fn area(edges: Edges) -> f32 {
-    (edges[0][1] - edges[0][0]) * (edges[1][1] - edges[1][0])
-}
-
-/// Boxes that are compared at once: several vectors of any level.
-const LANES: usize = 16;
-
-/// A vector's worth of boxes with their areas, each figure in a list of its own.
-#[derive(Clone, Copy, Default)]
-struct Boxes {
-    edges: [[[f32; LANES]; 2]; 2],
-    areas: [f32; LANES],
-}
-
-impl Boxes {
-    /// Which of these boxes share no more than `most` of their union with that one.
-    #[inline]
-    fn spare(&self, edges: Edges, own: f32, most: f32) -> [bool; LANES] {
-        let mut spared = [false; LANES];
-        for (lane, spared) in spared.iter_mut().enumerate() {
-            let common = [0, 1].map(|axis| {
-                let [low, high] = self.edges[axis].map(|edges| edges[lane]);
-                edges[axis][1].min(high) - edges[axis][0].max(low)
-            });
-            let (both, other) = (common[0] * common[1], self.areas[lane]);
-            let union = own + other - both;
-            // Every box is compared, so that nothing depends on a branch.
-            let apart = (common[0] <= 0.0) | (common[1] <= 0.0);
-            let flat = (own <= 0.0) | (other <= 0.0) | (union <= 0.0);
-            let overlap = if apart | flat { 0.0 } else { both / union };
-            *spared = overlap <= most;
-        }
-        spared
-    }
-}
-
-/// The boxes that stay so far.
-#[derive(Default)]
-struct Kept {
-    all: Vec<Boxes>,
-    count: usize,
-}
-
-impl Kept {
-    fn push(&mut self, edges: Edges) {
-        let lane = self.count % LANES;
-        if lane == 0 {
-            memory::reserve(&mut self.all, 1);
-            self.all.push(Boxes::default());
-        }
-        if let Some(last) = self.all.last_mut() {
-            for (to, from) in last.edges.as_flattened_mut().iter_mut().zip(edges.as_flattened()) {
-                to[lane] = *from;
-            }
-            last.areas[lane] = area(edges);
-        }
-        self.count += 1;
-    }
-
-    /// Whether no box of these shares more than `most` of its union with that box.
-    fn spare(&self, edges: Edges, most: f32) -> bool {
-        let (own, mut left) = (area(edges), self.count);
-        self.all.iter().all(|boxes| {
-            let filled = left.min(LANES);
-            left -= filled;
-            !boxes.spare(edges, own, most)[..filled].contains(&false)
-        })
-    }
-}
 
 impl Suppression {
     fn edges(&self, corners: &[f32]) -> Edges {
@@ -147,17 +77,17 @@ impl Suppression {
                 let good = |&place: &usize| least_score.is_none_or(|least| scores[place] > least);
                 let ranked = (0..count).filter(good).map(|place| rank_of(scores[place]) << 32 | place as u64);
                 let mut order = Ordered::new(ranked.collected(), most);
-                let mut kept = Kept::default();
+                let mut kept = Kept::new(&edges, most_overlap);
                 while let Some(candidate) = order.next() {
-                    if kept.count >= most {
+                    if kept.count() >= most {
                         break;
                     }
-                    unseen += kept.count;
+                    unseen += kept.count();
                     if unseen >= UNSEEN {
                         unseen = 0;
                         check()?;
                     }
-                    if kept.spare(edges[candidate], most_overlap) {
+                    if kept.spare(edges[candidate]) {
                         kept.push(edges[candidate]);
                         memory::reserve(&mut selected, 1);
                         selected.push([batch, class, candidate].map(|number| number as i64));
@@ -278,37 +208,6 @@ mod tests {
         assert_eq!(row(1, 0.0), [[0, 0, 1]]);
         assert_eq!(row(3, 0.6), [[0, 0, 1]]);
         assert!(row(0, 0.0).is_empty() && row(-5, 0.0).is_empty());
-    }
-
-    #[test]
-    fn many_boxes_are_compared_as_pairs_are() {
-        /// Intersection over union.
-        fn overlap(a: Edges, b: Edges) -> f32 {
-            let common = [0, 1].map(|axis| a[axis][1].min(b[axis][1]) - a[axis][0].max(b[axis][0]));
-            if common.iter().any(|&length| length <= 0.0) {
-                return 0.0;
-            }
-            let common = common[0] * common[1];
-            let union = area(a) + area(b) - common;
-            if area(a) <= 0.0 || area(b) <= 0.0 || union <= 0.0 { 0.0 } else { common / union }
-        }
-        let number = |at: usize, of: usize| ((at * 7919 + of * 104_729) % 1009) as f32 / 10.0;
-        let edges = |at| [0, 1].map(|axis| [number(at, axis), number(at, axis) + number(at, axis + 2) - 5.0]);
-        let mut boxes: Vec<Edges> = (0..300).map(edges).collect();
-        boxes[7][0][1] = f32::NAN;
-        boxes[9][1][0] = f32::INFINITY;
-        for most in [0.0, 0.3, 1.0, f32::NAN] {
-            let mut kept = Kept::default();
-            let mut all: Vec<Edges> = Vec::new();
-            for &candidate in &boxes {
-                let spared = all.iter().all(|&other| overlap(candidate, other) <= most);
-                assert_eq!(kept.spare(candidate, most), spared, "{candidate:?} of {}", all.len());
-                if spared {
-                    kept.push(candidate);
-                    all.push(candidate);
-                }
-            }
-        }
     }
 
     #[test]
