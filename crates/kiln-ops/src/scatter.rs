@@ -14,11 +14,12 @@ use kiln_tensor::{DType, Element, Tensor, TensorError, TensorSpec};
 use lines::Lines;
 use texts::combine_texts;
 
+use super::gather::whole_numbers;
 use super::generic::{Arithmetic, Binary, compute};
 use super::wide::{lent, narrow, widened};
 use super::{
-    LoadCx, Movement, OpError, Operator, around, as_output, axis_of, element_places, rearrange, refused, required,
-    tuple_places,
+    LoadCx, Movement, OpError, Operator, around, as_output, axis_of, element_places, index_of, rearrange, refused,
+    required, tuple_places,
 };
 
 /// The operators of this file.
@@ -83,16 +84,45 @@ impl Target {
         }
     }
 
-    /// The blocks of the data that the blocks of updates go to.
-    fn places(self, data: &[usize], indices: &Tensor, parallel: &dyn Parallel) -> Result<Vec<usize>, NodeError> {
+    /// The blocks of the data that the blocks of updates go to; `block` is what one index names.
+    fn put(self, data: &[usize], indices: &Tensor, block: usize, parallel: &dyn Parallel) -> Result<Put, NodeError> {
         match self {
-            Target::Elements { axis } => element_places(data, indices, axis_of(axis, data.len())?, parallel),
+            Target::Elements { axis } => {
+                let axis = axis_of(axis, data.len())?;
+                if let Some(put) = whole_rows(data, indices, axis)? {
+                    return Ok(put);
+                }
+                Ok(Put { places: element_places(data, indices, axis, parallel)?, block })
+            }
             Target::Parts => {
                 let depth = indices.shape().last().copied().unwrap_or(0);
-                tuple_places(&data[..depth], indices)
+                Ok(Put { places: tuple_places(&data[..depth], indices)?, block })
             }
         }
     }
+}
+
+/// Rows of updates over rows of the data, where each row of indices is one index throughout, as after an Expand: so
+/// detectors gather the features of their regions from several images. `None` where a row has several indices, or
+/// updates cover a part of another axis.
+fn whole_rows(data: &[usize], indices: &Tensor, axis: usize) -> Result<Option<Put>, NodeError> {
+    let same = |(at, (have, want)): (usize, (&usize, &usize))| at == axis || have == want;
+    let (_, size, inner) = around(data, axis);
+    let count = indices.shape()[axis];
+    if inner < 2 || count == 0 || !indices.shape().iter().zip(data).enumerate().all(same) {
+        return Ok(None);
+    }
+    let numbers = whole_numbers(indices)?;
+    let (mut places, mut pace) = (memory::with_capacity(numbers.len() / inner), Pace::default());
+    for (row, indices) in numbers.chunks_exact(inner).enumerate() {
+        pace.step(inner / 8);
+        let first = indices[0];
+        if indices.iter().fold(0, |differ, &index| differ | (index ^ first)) != 0 {
+            return Ok(None);
+        }
+        places.push(row / count * size + index_of(first, size)?);
+    }
+    Ok(Some(Put { places, block: inner }))
 }
 
 /// Blocks of updates over blocks of the output.
@@ -177,7 +207,7 @@ impl Node for Scatter {
                 return Ok(());
             }
         }
-        let put = Put { places: self.target.places(data.shape(), indices, cx.parallel)?, block };
+        let put = self.target.put(data.shape(), indices, block, cx.parallel)?;
         let output = match self.reduction {
             None => rearrange(&put, &[updates], data)?,
             Some(step) if data.dtype() == DType::String => combine_texts(step, &put, updates, data)?,

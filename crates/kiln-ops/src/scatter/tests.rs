@@ -17,6 +17,40 @@ fn scatter_elements_writes_one_element_an_index() {
 }
 
 #[test]
+fn rows_of_one_index_are_written_as_rows() {
+    // Along the first and the middle axis: the last update of a row stays, negative indices count from the end.
+    let data: Vec<f32> = (0..24u8).map(f32::from).collect();
+    let updates: Vec<f32> = (100..118u8).map(f32::from).collect();
+    for (axis, shape, rows) in [(0, [3, 2, 3], vec![2, -4, 2]), (1, [4, 1, 3], vec![1, 0, -1, -2])] {
+        let indices: Vec<i64> = rows.iter().flat_map(|&row| vec![row; shape[1..].iter().product()]).collect();
+        let updates = &updates[..indices.len()];
+        let scatter = |indices: &[i64]| {
+            let trial = elements(axis).input(&[4, 2, 3], &data).input(&shape, indices).input(&shape, updates);
+            trial.run().unwrap().remove(0)
+        };
+        let mut want = data.clone();
+        let inner = indices.len() / rows.len();
+        for (row, (&index, update)) in rows.iter().zip(updates.chunks_exact(inner)).enumerate() {
+            let size = [4, 2][axis as usize];
+            let block = if axis == 0 { 0 } else { row };
+            let at = (block * size + index.rem_euclid(size as i64) as usize) * inner;
+            want[at..at + inner].copy_from_slice(update);
+        }
+        assert_eq!(scatter(&indices).as_slice::<f32>().unwrap(), want, "axis {axis}");
+        // The same elements one by one: another index in the last row, which is put back by hand.
+        let mut other = indices.clone();
+        let last = other.len() - 1;
+        other[last] = (other[last] + 1).rem_euclid([4, 2][axis as usize]);
+        assert!(!scatter(&other).same(&scatter(&indices)), "axis {axis}");
+        other[0] = 9;
+        let outside = elements(axis).input(&[4, 2, 3], &data).input(&shape, &other).input(&shape, updates);
+        outside.is_refused("9");
+        let outside = elements(axis).input(&[4, 2, 3], &data).input(&shape, &vec![9i64; indices.len()]);
+        outside.input(&shape, updates).is_refused("9");
+    }
+}
+
+#[test]
 fn updates_of_one_element_combine() {
     let row = |reduction| {
         let trial = elements(0).text("reduction", reduction).input(&[2], &[3i32, 5]);
