@@ -378,10 +378,10 @@ pub fn scaled_size(size: u64, scale: f32) -> Option<u64> {
 }
 
 /// The size that a scale of a resizing that keeps the ratio of sizes gives an axis: the product, rounded, and at least
-/// one. `None` where it is no size.
+/// one, also where the scale is 0. `None` where it is no size.
 #[must_use]
 pub fn rounded_size(size: u64, scale: f64) -> Option<u64> {
-    whole((scale * size as f64 + 0.5).max(1.0)).filter(|_| scale > 0.0)
+    whole((scale * size as f64 + 0.5).max(1.0))
 }
 
 /// A size without its fraction.
