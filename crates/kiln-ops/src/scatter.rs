@@ -11,7 +11,7 @@ use kiln_kernels::memory::{self, Collect, Pace};
 use kiln_model::NodeDesc;
 use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Element, Tensor, TensorError, TensorSpec};
-use lines::Lines;
+use lines::{Lines, agree_beside, only_index};
 use texts::combine_texts;
 
 use super::gather::whole_numbers;
@@ -106,21 +106,17 @@ impl Target {
 /// detectors gather the features of their regions from several images. `None` where a row has several indices, or
 /// updates cover a part of another axis.
 fn whole_rows(data: &[usize], indices: &Tensor, axis: usize) -> Result<Option<Put>, NodeError> {
-    let same = |(at, (have, want)): (usize, (&usize, &usize))| at == axis || have == want;
     let (_, size, inner) = around(data, axis);
     let count = indices.shape()[axis];
-    if inner < 2 || count == 0 || !indices.shape().iter().zip(data).enumerate().all(same) {
+    if inner < 2 || count == 0 || !agree_beside(axis, indices.shape(), data) {
         return Ok(None);
     }
     let numbers = whole_numbers(indices)?;
     let (mut places, mut pace) = (memory::with_capacity(numbers.len() / inner), Pace::default());
     for (row, indices) in numbers.chunks_exact(inner).enumerate() {
         pace.step(inner / 8);
-        let first = indices[0];
-        if indices.iter().fold(0, |differ, &index| differ | (index ^ first)) != 0 {
-            return Ok(None);
-        }
-        places.push(row / count * size + index_of(first, size)?);
+        let Some(index) = only_index(indices) else { return Ok(None) };
+        places.push(row / count * size + index_of(index, size)?);
     }
     Ok(Some(Put { places, block: inner }))
 }

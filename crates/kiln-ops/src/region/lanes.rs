@@ -98,7 +98,7 @@ impl RoiAlign {
                                 return;
                             }
                         }
-                        let pooled = self.pooled_lanes(values, image.width, samples);
+                        let Some(pooled) = self.pooled_lanes(values, image.width, samples, parallel) else { return };
                         to.iter_mut().skip(bin).step_by(area).zip(pooled).for_each(|(to, pooled)| *to = pooled);
                     }
                 }
@@ -106,13 +106,24 @@ impl RoiAlign {
         });
     }
 
-    /// Pools the samples of a bin.
-    fn pooled_lanes(&self, values: &[[f32; LANES]], width: usize, [rows, columns]: [&Bin; 2]) -> [f32; LANES] {
+    /// Pools the samples of a bin; `None` where the request has ended before all are read.
+    fn pooled_lanes(
+        &self,
+        values: &[[f32; LANES]],
+        width: usize,
+        [rows, columns]: [&Bin; 2],
+        parallel: &dyn Parallel,
+    ) -> Option<[f32; LANES]> {
+        let piece = (UNSEEN / (LANES * columns.len()).max(1)).max(1);
+        let ends = |row: usize| row > 0 && row.is_multiple_of(piece) && parallel.is_stopped();
         if self.max {
-            return greatest(values, width, [&rows.neighbours, &columns.neighbours]);
+            return greatest(values, width, [&rows.neighbours, &columns.neighbours], ends);
         }
         let mut sums = [0.0; LANES];
-        for &(row, by_row) in &rows.taps {
+        for (number, &(row, by_row)) in rows.taps.iter().enumerate() {
+            if ends(number) {
+                return None;
+            }
             let line = &values[row * width..][..width];
             for &(column, by_column) in &columns.taps {
                 let weight = (by_row * by_column) as f32;
@@ -122,18 +133,27 @@ impl RoiAlign {
             }
         }
         let samples = (rows.samples * columns.samples).max(1) as f32;
-        sums.map(|sum| sum / samples)
+        Some(sums.map(|sum| sum / samples))
     }
 }
 
 /// The greatest weighted neighbours of samples, not of their sums: so ONNX defines it. Samples outside count as zero.
-fn greatest(values: &[[f32; LANES]], width: usize, [rows, columns]: [&[Neighbours]; 2]) -> [f32; LANES] {
+/// `None` where it `ends` at a row.
+fn greatest(
+    values: &[[f32; LANES]],
+    width: usize,
+    [rows, columns]: [&[Neighbours]; 2],
+    ends: impl Fn(usize) -> bool,
+) -> Option<[f32; LANES]> {
     let mut greatest: Option<[f32; LANES]> = None;
     let mut meet = |parts: [f32; LANES]| match &mut greatest {
         None => greatest = Some(parts),
         Some(most) => most.iter_mut().zip(parts).for_each(|(most, part)| *most = part.larger(*most)),
     };
-    for row in rows {
+    for (number, row) in rows.iter().enumerate() {
+        if ends(number) {
+            return None;
+        }
         for column in columns {
             let (Some(row), Some(column)) = (row, column) else {
                 meet([0.0; LANES]);
@@ -147,5 +167,5 @@ fn greatest(values: &[[f32; LANES]], width: usize, [rows, columns]: [&[Neighbour
             }
         }
     }
-    greatest.unwrap_or_default()
+    Some(greatest.unwrap_or_default())
 }

@@ -21,6 +21,18 @@ use crate::{Run, Side, around, index_of, refused, sides, task_count};
 /// Elements that are combined between two checks whether the request goes on.
 const UNSEEN: usize = 1 << 16;
 
+/// Whether two shapes agree in all axes but one.
+pub(super) fn agree_beside(axis: usize, indices: &[usize], data: &[usize]) -> bool {
+    indices.iter().zip(data).enumerate().all(|(at, (have, want))| at == axis || have == want)
+}
+
+/// The index that all of these are, if they are one.
+pub(super) fn only_index(indices: &[i64]) -> Option<i64> {
+    let first = *indices.first()?;
+    // All are looked at, so that the compiler compares vectors.
+    (indices.iter().fold(0, |differ, &index| differ | (index ^ first)) == 0).then_some(first)
+}
+
 /// Updates to be combined with the data along an axis.
 pub(super) struct Lines<'a> {
     step: Binary,
@@ -43,8 +55,7 @@ impl<'a> Lines<'a> {
         data: &[usize],
         [indices, updates]: [&'a Tensor; 2],
     ) -> Result<Option<Lines<'a>>, NodeError> {
-        let same = |(at, (have, want)): (usize, (&usize, &usize))| at == axis || have == want;
-        if !indices.shape().iter().zip(data).enumerate().all(same) {
+        if !agree_beside(axis, indices.shape(), data) {
             return Ok(None);
         }
         let (blocks, size, inner) = around(data, axis);
@@ -185,10 +196,9 @@ impl<'a> Lines<'a> {
 
     /// Combines a row of updates with the rows of `values` that its indices name.
     fn combine_row<W: Arithmetic>(&self, indices: &[i64], update: &[W], values: &mut [W]) -> Result<(), NodeError> {
-        let Some(&first) = indices.first() else { return Ok(()) };
         let count = indices.len();
-        if indices.iter().fold(0, |differ, &index| differ | (index ^ first)) == 0 {
-            let row = &mut values[index_of(first, self.size)? * count..][..count];
+        if let Some(index) = only_index(indices) {
+            let row = &mut values[index_of(index, self.size)? * count..][..count];
             return W::binary(self.step, row, update);
         }
         self.combine_each(indices, update, |row, column| row * count + column, values)
