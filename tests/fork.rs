@@ -44,6 +44,14 @@ fn run(session: &Session, size: usize) -> Result<Tensor, String> {
     outputs.into_iter().next().map(|(_, tensor)| tensor).ok_or_else(|| "no output".to_owned())
 }
 
+/// Whether two results are the same but for their last bits: the tuner may have chosen another way meanwhile, which adds
+/// in another order. Results of a softmax are at most 1.
+fn agree(found: &Tensor, expected: &Tensor) -> bool {
+    let values = |tensor: &Tensor| tensor.as_slice::<f32>().expect("the graph's output").to_vec();
+    let close = |(a, b): (f32, f32)| (a - b).abs() <= 1e-5;
+    found.shape() == expected.shape() && values(found).into_iter().zip(values(expected)).all(close)
+}
+
 /// How a child ended.
 #[derive(Debug, PartialEq)]
 enum End {
@@ -136,7 +144,7 @@ fn children_end(count: usize) {
             let form = child % sessions.len();
             let is_right = |session: &Session| {
                 for _ in 0..3 {
-                    if !run(session, 11)?.same(&expected[form]) {
+                    if !agree(&run(session, 11)?, &expected[form]) {
                         return Err("another result".to_owned());
                     }
                 }
@@ -166,7 +174,7 @@ fn children_end(count: usize) {
     ends.retain(|(_, end)| *end != End::Good);
     assert!(ends.is_empty(), "of {count} children: {ends:?}");
     for (form, session) in sessions.iter().enumerate() {
-        assert!(run(session, 11).unwrap().same(&expected[form]), "the parent goes on");
+        assert!(agree(&run(session, 11).unwrap(), &expected[form]), "the parent goes on");
     }
 }
 
