@@ -1,7 +1,11 @@
 //! Reductions on every element type, in plain Rust: what runs where no kernel does, and the oracle where one does.
 //!
-//! The reduced axes are read innermost through a [`View`], a row of them at a time.
+//! The reduced axes are read innermost through a [`View`], a row of them at a time. Where lines lie side by side, rows of
+//! their elements are combined.
 
+use std::ops::Range;
+
+use kiln_kernels::Parallel;
 use kiln_kernels::memory::{self, Pace};
 use kiln_model::NodeDesc;
 use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
@@ -10,7 +14,7 @@ use kiln_tensor::{DType, Tensor, TensorSpec};
 use super::arithmetic::{Arithmetic, Binary, Unary};
 use super::{LoadCx, OpError, Reader};
 use crate::wide::{Wide, Width, limits, widened};
-use crate::{Axes, View, axes_of, integers, optional, required};
+use crate::{Axes, Run, Side, View, axes_of, integers, optional, required, sides, task_count, try_each_chunk};
 
 /// Makes the node of any `Reduce*` operator, for inputs of any numeric type, and booleans in ReduceMax and ReduceMin.
 ///
@@ -89,23 +93,42 @@ impl Kind {
         Width::of(dtype)
     }
 
-    /// Reduces a row, whose values are overwritten.
-    fn row<W: Arithmetic>(self, row: &mut [W], empty: W) -> Result<W, NodeError> {
-        let step = match self {
+    /// What combines two elements.
+    fn step(self) -> Binary {
+        match self {
             Kind::Max => Binary::Max,
             Kind::Min => Binary::Min,
             Kind::Prod => Binary::Mul,
             _ => Binary::Add,
-        };
-        match self {
-            Kind::L1 => W::unary(Unary::Abs, row)?,
-            Kind::L2 | Kind::SumSquare => {
-                let same = memory::copied(row);
-                W::long_binary(Binary::Mul, row, &same)?;
-            }
-            _ => {}
         }
-        Ok(W::fold(step, row)?.unwrap_or(empty))
+    }
+
+    /// Replaces elements by what is combined of each.
+    fn begin<W: Arithmetic>(self, values: &mut [W]) -> Result<(), NodeError> {
+        match self {
+            Kind::L1 => W::unary(Unary::Abs, values),
+            Kind::L2 | Kind::SumSquare => {
+                let same = memory::copied(values);
+                W::long_binary(Binary::Mul, values, &same)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The result for a combination of `count` elements.
+    fn end<W: Arithmetic>(self, value: W, count: usize) -> Result<W, NodeError> {
+        match self {
+            Kind::Mean => Ok(value.divided(count)),
+            Kind::L2 => value.root(),
+            Kind::LogSum => value.log(),
+            _ => Ok(value),
+        }
+    }
+
+    /// Reduces a row, whose values are overwritten.
+    fn row<W: Arithmetic>(self, row: &mut [W], empty: W) -> Result<W, NodeError> {
+        self.begin(row)?;
+        Ok(W::fold(self.step(), row)?.unwrap_or(empty))
     }
 }
 
@@ -130,20 +153,33 @@ impl Reduce {
         reduced_axes(self.fixed_axes.as_deref(), self.none_means_none, inputs)
     }
 
-    fn compute<W: Arithmetic>(&self, io: &Io<'_>) -> Result<Tensor, NodeError> {
+    fn compute<W: Arithmetic>(&self, io: &Io<'_>, parallel: &dyn Parallel) -> Result<Tensor, NodeError> {
         let (input, mut output) = (io.input(0)?, io.alloc(0)?);
         let axes = self.axes(&io.inputs())?;
         let count: usize = axes.iter().map(|&axis| input.shape()[axis]).product();
-        let view = View::with_inner(input.shape(), &axes);
-        let mut reader = Reader { tensor: input, cursor: view.cursor(), pace: Pace::default() };
-        let (mut row, empty) = (memory::zeroed(count), of_nothing::<W>(self.kind, input.dtype())?);
-        let dtype = output.dtype();
-        let mut pace = Pace::default();
-        for to in output.bytes_mut().chunks_exact_mut(dtype.size()) {
-            pace.step(1 + count);
-            reader.read(&mut row)?;
-            W::store(&[self.finish(&mut row, empty)?], dtype, to)?;
+        let (dtype, size) = (output.dtype(), output.dtype().size());
+        let tasks = task_count(input.len().saturating_mul(size_of::<W>()), parallel);
+        let share = output.len().div_ceil(tasks);
+        if let Some(inner) = lines_side_by_side(input.shape(), &axes).filter(|_| self.kind != Kind::LogSumExp) {
+            let columns = Columns { node: self, input, count, inner };
+            try_each_chunk(parallel, output.bytes_mut(), share * size, &|index, bytes| {
+                let first = index * share;
+                columns.reduce::<W>(first..first + bytes.len() / size, dtype, bytes)
+            })?;
+            return Ok(output);
         }
+        let (view, empty) = (View::with_inner(input.shape(), &axes), of_nothing::<W>(self.kind, input.dtype())?);
+        try_each_chunk(parallel, output.bytes_mut(), share * size, &|index, bytes| {
+            let cursor = View::cursor_at(&view, index * share * count);
+            let mut reader = Reader { tensor: input, cursor, pace: Pace::default() };
+            let (mut row, mut pace) = (memory::zeroed(count), Pace::default());
+            for to in bytes.chunks_exact_mut(size) {
+                pace.step(1 + count);
+                reader.read(&mut row)?;
+                W::store(&[self.finish(&mut row, empty)?], dtype, to)?;
+            }
+            Ok(())
+        })?;
         Ok(output)
     }
 
@@ -153,12 +189,64 @@ impl Reduce {
             return W::log_sum_exp(row);
         }
         let value = self.kind.row(row, empty)?;
-        match self.kind {
-            Kind::Mean => Ok(value.divided(count)),
-            Kind::L2 => value.root(),
-            Kind::LogSum => value.log(),
-            _ => Ok(value),
+        self.kind.end(value, count)
+    }
+}
+
+/// How many lines lie side by side, where the reduced axes follow each other and more than one element is behind them.
+fn lines_side_by_side(shape: &[usize], axes: &[usize]) -> Option<usize> {
+    let (&first, &last) = (axes.iter().min()?, axes.iter().max()?);
+    let inner: usize = shape[last + 1..].iter().product();
+    let is_dense = (first..=last).all(|axis| axes.contains(&axis) || shape[axis] == 1);
+    (is_dense && inner > 1 && !shape.contains(&0)).then_some(inner)
+}
+
+/// Lines along an axis that lie side by side: whole rows of their elements are combined.
+struct Columns<'a> {
+    node: &'a Reduce,
+    input: &'a Tensor,
+    /// Elements of a line.
+    count: usize,
+    /// Lines that lie side by side.
+    inner: usize,
+}
+
+/// Elements that are combined at once: they stay in L2.
+const TOGETHER: usize = 1 << 14;
+
+impl Columns<'_> {
+    /// Reduces those lines. The elements of each are combined in the order of [`Arithmetic::fold`].
+    fn reduce<W: Arithmetic>(&self, lines: Range<usize>, dtype: DType, to: &mut [u8]) -> Result<(), NodeError> {
+        let Columns { node: Reduce { kind, .. }, input, count, inner } = *self;
+        // At least a few elements of a row, of which there may be many.
+        let most = (TOGETHER / count).max(8).min(lines.len());
+        let (mut block, mut rest, mut pace) = (memory::zeroed(count * most), to, Pace::default());
+        for Side { block: number, columns } in sides(lines, inner) {
+            for first in columns.clone().step_by(most) {
+                let width = most.min(columns.end - first);
+                let block = &mut block[..count * width];
+                for (row, to) in block.chunks_exact_mut(width).enumerate() {
+                    pace.step(width);
+                    let start = (number * count + row) * inner + first;
+                    W::load(input.dtype(), input.bytes(), Run { start, count: width, stride: 1 }, to)?;
+                }
+                kind.begin(block)?;
+                let mut length = count;
+                while length > 1 {
+                    let half = length / 2;
+                    let (left, right) = block[..length * width].split_at_mut((length - half) * width);
+                    W::long_binary(kind.step(), &mut left[..half * width], right)?;
+                    length -= half;
+                }
+                for value in &mut block[..width] {
+                    *value = kind.end(*value, count)?;
+                }
+                let (now, later) = std::mem::take(&mut rest).split_at_mut(width * dtype.size());
+                W::store(&block[..width], dtype, now)?;
+                rest = later;
+            }
         }
+        Ok(())
     }
 }
 
@@ -181,11 +269,11 @@ impl Node for Reduce {
         Ok(())
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let output = match self.kind.width(io.input(0)?.dtype())? {
-            Width::F32 | Width::F64 => self.compute::<f64>(io)?,
-            Width::I64 => self.compute::<i64>(io)?,
-            Width::U64 => self.compute::<u64>(io)?,
+            Width::F32 | Width::F64 => self.compute::<f64>(io, cx.parallel)?,
+            Width::I64 => self.compute::<i64>(io, cx.parallel)?,
+            Width::U64 => self.compute::<u64>(io, cx.parallel)?,
         };
         io.push(output);
         Ok(())
@@ -233,6 +321,27 @@ mod tests {
         cube().ints("axes", &[0, -1]).gives(&[1, 2, 1], &[10i64, 18]);
         cube().int("keepdims", 0).input(&[1], &[-2i64]).gives(&[2, 2], &[2i64, 4, 10, 12]);
         cube().input(&[2], &[0i64, 0]).is_refused("twice");
+    }
+
+    #[test]
+    fn lines_side_by_side_and_on_several_threads_have_the_bits_of_single_lines() {
+        let shape = [3, 37, 50];
+        let values: Vec<f64> = (0..3 * 37 * 50).map(|at| ((at * 7919) % 1009) as f64 / 311.0 - 1.5).collect();
+        for op in ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp"]
+        {
+            for axis in 0..3 {
+                let whole = |threads| reduce(op).int("keepdims", 0).ints("axes", &[axis]).threads(threads);
+                let all = whole(3).input(&shape, &values).run().unwrap().remove(0);
+                assert!(all.same(&whole(1).input(&shape, &values).run().unwrap().remove(0)), "{op} {axis}");
+                let steps = [37 * 50, 50, 1];
+                let (step, count) = (steps[axis as usize], shape[axis as usize]);
+                for (at, &result) in all.as_slice::<f64>().unwrap().iter().enumerate() {
+                    let first = at / step * step * count + at % step;
+                    let line: Vec<f64> = (0..count).map(|place| values[first + place * step]).collect();
+                    reduce(op).int("keepdims", 0).input(&[count], &line).gives(&[], &[result]);
+                }
+            }
+        }
     }
 
     #[test]
