@@ -4,6 +4,7 @@
 //! narrowed at the end. Indices are data and are checked before anything is written.
 
 mod lines;
+mod singles;
 mod texts;
 
 use kiln_kernels::Parallel;
@@ -154,13 +155,18 @@ fn combine_lines<W: Arithmetic>(lines: &Lines<'_>, data: Tensor, cx: &RunCx<'_>)
     lines.combine::<W>(data, cx.parallel)
 }
 
-/// Combines blocks of updates with blocks of the data, in place where they are of the type that is computed in.
+/// Combines blocks of updates with blocks of the data: in place where they are of the type that is computed in, and the
+/// blocks of `f32` that get one update.
 fn combine<W: Arithmetic + Element>(
     step: Binary,
     put: &Put,
     updates: &Tensor,
     mut data: Tensor,
 ) -> Result<Tensor, NodeError> {
+    if data.dtype() == DType::F32 && put.places.len() < singles::MOST {
+        singles::combine(step, put, updates.as_slice()?, data.as_mut_slice()?)?;
+        return Ok(data);
+    }
     let updates = lent::<W>(updates)?;
     if let Ok(values) = data.as_mut_slice() {
         put.combine(step, &updates, values)?;

@@ -145,3 +145,33 @@ fn what_does_not_fit_is_refused() {
     elements(0).input(&[2], &[1f32, 2.0]).input(&[1], &[0i64]).input(&[1], &[1f64]).is_refused("float64");
     elements(1).input(&[2], &[1f32, 2.0]).input(&[1], &[0i64]).input(&[1], &[1f32]).is_refused("axis 1");
 }
+
+#[test]
+fn blocks_of_f32_are_rounded_once_however_many_updates_they_get() {
+    let (rows, width) = (9, 5);
+    let number = |at: usize, seed: usize| ((at * 7919 + seed * 31) % 1009) as f32 / 311.0 - 1.5;
+    let data: Vec<f32> = (0..rows * width).map(|at| number(at, 1)).collect();
+    // One row gets no update, some get one, one gets five.
+    let indices = [3i64, 8, 3, -6, 0, 3, 5, 3, 1];
+    let mut updates: Vec<f32> = (0..indices.len() * width).map(|at| number(at, 2)).collect();
+    updates[width + 1] = f32::NAN;
+    let table: [(&str, fn(f64, f64) -> f64); 4] = [
+        ("add", |a, b| a + b),
+        ("mul", |a, b| a * b),
+        ("max", |a, b| if b.is_nan() || b > a { b } else { a }),
+        ("min", |a, b| if b.is_nan() || b < a { b } else { a }),
+    ];
+    for (reduction, combine) in table {
+        let mut wide: Vec<f64> = data.iter().map(|&value| f64::from(value)).collect();
+        for (&index, update) in indices.iter().zip(updates.chunks_exact(width)) {
+            let row = &mut wide[index.rem_euclid(rows as i64) as usize * width..][..width];
+            row.iter_mut().zip(update).for_each(|(value, &update)| *value = combine(*value, update.into()));
+        }
+        let parts = Trial::new("ScatterND").text("reduction", reduction).input(&[rows, width], &data);
+        let parts = parts.input(&[indices.len(), 1], &indices).input(&[indices.len(), width], &updates);
+        let found = parts.run().unwrap().remove(0);
+        for (found, wide) in found.as_slice::<f32>().unwrap().iter().zip(wide) {
+            assert!(*found == wide as f32 || found.is_nan() && wide.is_nan(), "{reduction}: {found} for {wide}");
+        }
+    }
+}
