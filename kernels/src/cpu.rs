@@ -7,6 +7,7 @@
 pub mod activation;
 pub mod amx;
 pub mod attention;
+pub mod blend;
 pub mod blockwise;
 #[cfg(test)]
 pub(crate) mod canaries;
@@ -32,6 +33,8 @@ pub mod quantized;
 pub mod recurrent;
 pub mod reduce;
 pub mod rotary;
+pub(crate) mod rounding;
+pub mod running;
 pub mod softmax;
 pub mod stored;
 pub mod transpose;
@@ -137,6 +140,9 @@ kinds! {
     Attention(attention::AttentionCode) of attention::FAMILY,
         extension |code| code.form.makes_pairs().then_some(Extension::Bf16),
         emit |code, _, asm| { attention::emit::emit(code, asm); Ok(()) };
+    /// Weighted sums of rows of channels.
+    Blend(blend::BlendCode) of blend::FAMILY,
+        emit |code, _, asm| { blend::emit::emit(code, asm); Ok(()) };
     /// A product of one row by block-quantised weights.
     BlockRow(blockwise::BlockRowCode) of blockwise::FAMILY,
         emit |code, _, asm| code.emit(asm);

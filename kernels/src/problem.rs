@@ -4,6 +4,7 @@
 //! A description defines a problem and counts its sizes. Higher layers decide how it is divided, packed and computed.
 
 pub mod attention;
+pub mod blend;
 pub mod blockwise;
 pub mod chain;
 pub mod conv;
@@ -17,3 +18,4 @@ pub mod quantized;
 pub mod recurrent;
 pub mod reduce;
 pub mod rotary;
+pub mod running;

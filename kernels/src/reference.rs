@@ -1,6 +1,7 @@
 //! Plain Rust references, one for each kernel family: the oracle of the tests and the fallback without JIT.
 
 pub mod attention;
+pub mod blend;
 pub mod blockwise;
 pub mod chain;
 pub mod conv;
@@ -12,5 +13,6 @@ pub mod quantized;
 pub mod recurrent;
 pub mod reduce;
 pub mod rotary;
+pub mod running;
 pub mod softmax;
 pub mod transpose;

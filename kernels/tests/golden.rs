@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, Mnemonic, NasmFormatter};
 use kiln_kernels::cpu::amx::{Columns, Factors, FusedEpilogue, MultiplyCode};
 use kiln_kernels::cpu::attention::emit::{Adjust, AttentionCode, Form as AttentionForm, RowType};
+use kiln_kernels::cpu::blend::BlendCode;
 use kiln_kernels::cpu::blockwise::{Ahead, BlockDotCode, BlockTileCode, BlockUnpackCode, Codes, Products, ZeroPoints};
 use kiln_kernels::cpu::chain::{ChainCode, Lane, Program, Step, Storage, UnaryOp};
 use kiln_kernels::cpu::conv::winograd::WinogradSide;
@@ -112,7 +113,7 @@ fn of_two_rows(key: &CodeKey) -> String {
 }
 
 /// The smallest kernel of each other family with all parts of its kernels: loops, tails, masks and constants.
-fn others(isa: Isa) -> [(&'static str, CodeKey); 17] {
+fn others(isa: Isa) -> [(&'static str, CodeKey); 18] {
     let program = Program {
         inputs: [Storage::F32].into_iter().collect(),
         steps: [Step::Unary(UnaryOp::Sigmoid, 0)].into_iter().collect(),
@@ -131,6 +132,7 @@ fn others(isa: Isa) -> [(&'static str, CodeKey); 17] {
     [
         ("attention-query", attention(AttentionForm::Dots(RowType::F32))),
         ("attention-query-f16", attention(AttentionForm::Dots(RowType::F16))),
+        ("blend", CodeKey::Blend(BlendCode { isa, round: 2 })),
         ("chain", CodeKey::Chain(chain)),
         ("depthwise", CodeKey::Slide(slide)),
         ("extreme", extreme(Wanted::Greatest, false)),

@@ -212,3 +212,29 @@ fn places_of_extremes_along_the_last_and_along_another_axis() {
         }
     }
 }
+
+#[test]
+fn running_values_along_any_axis_in_either_direction() {
+    for (op, version, product) in [("CumSum", 14, false), ("CumProd", 26, true)] {
+        for axis in [0usize, 1, 2] {
+            for (exclusive, reverse) in [(false, false), (true, false), (false, true), (true, true)] {
+                let layer = Layer::new(op, version).int("exclusive", exclusive.into()).int("reverse", reverse.into());
+                let layer = layer.dynamic(&[-1, -1, -1]).constant(Tensor::scalar(axis as i64));
+                layer.check(STEPS, |x| {
+                    let x = Array::of(&x[0]);
+                    let running = build(&x.shape, |at| {
+                        let is_before = |place: usize| if reverse { place > at[axis] } else { place < at[axis] };
+                        let counts = |place: &usize| is_before(*place) || *place == at[axis] && !exclusive;
+                        let elements = (0..x.shape[axis]).filter(counts).map(|place| {
+                            let mut from = at.to_vec();
+                            from[axis] = place;
+                            x.get(&from)
+                        });
+                        if product { elements.product() } else { elements.sum() }
+                    });
+                    vec![running.tensor()]
+                });
+            }
+        }
+    }
+}

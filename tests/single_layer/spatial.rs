@@ -87,6 +87,52 @@ fn the_older_form_of_resizing() {
     });
 }
 
+/// The weights of the elements of an axis at a place between them: what is beyond the borders counts as zero.
+type Weights = fn(place: f64, element: f64) -> f64;
+
+/// Images sampled at the places of a grid, corners aligned.
+fn sampled(x: &Array, grid: &Array, weight: Weights) -> Array {
+    let [height, width] = [x.shape[2], x.shape[3]];
+    let shape = [x.shape[0], x.shape[1], grid.shape[1], grid.shape[2]];
+    build(&shape, |at| {
+        let along = |coordinate: usize, size: usize| {
+            (grid.get(&[at[0], at[2], at[3], coordinate]) + 1.0) / 2.0 * (size - 1) as f64
+        };
+        let (row, column) = (along(1, height), along(0, width));
+        let elements = (0..height).flat_map(|y| (0..width).map(move |x| (y, x)));
+        let part = |(y, x_at): (usize, usize)| {
+            x.get(&[at[0], at[1], y, x_at]) * weight(row, y as f64) * weight(column, x_at as f64)
+        };
+        elements.map(part).sum()
+    })
+}
+
+#[test]
+fn sampling_at_the_places_of_a_grid() {
+    let steps: &[Step<'_>] = &[
+        &[&[1, 19, 9, 11], &[1, 8, 8, 2]],
+        &[&[2, 3, 5, 7], &[2, 9, 13, 2]],
+        &[&[2, 3, 5, 7], &[2, 9, 13, 2]],
+        &[&[1, 1, 16, 10], &[1, 3, 4, 2]],
+        &[&[1, 19, 9, 11], &[1, 8, 8, 2]],
+    ];
+    let linear: Weights = |place, element| (1.0 - (place - element).abs()).max(0.0);
+    // The kernel of cubic convolution with the slope that PyTorch uses.
+    let cubic: Weights = |place, element| match (place - element).abs() {
+        x if x <= 1.0 => (1.25 * x - 2.25) * x * x + 1.0,
+        x if x < 2.0 => ((-0.75 * x + 3.75) * x - 6.0) * x + 3.0,
+        _ => 0.0,
+    };
+    let nearest: Weights = |place, element| f64::from(place.round_ties_even() == element);
+    for (mode, weight) in [("linear", linear), ("cubic", cubic), ("nearest", nearest)] {
+        let layer = Layer::new("GridSample", 20).attr("mode", Attr::Str(mode.to_owned())).int("align_corners", 1);
+        layer
+            .dynamic(&[-1, -1, -1, -1])
+            .dynamic(&[-1, -1, -1, 2])
+            .check(steps, |x| vec![sampled(&Array::of(&x[0]), &Array::of(&x[1]), weight).tensor()]);
+    }
+}
+
 #[test]
 fn transposition_by_several_permutations() {
     let steps: &[Step<'_>] =

@@ -6,7 +6,7 @@
 
 use std::sync::OnceLock;
 
-use bytemuck::{cast_slice, cast_slice_mut};
+use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use half::f16;
 use kiln_kernels::Isa;
 use kiln_kernels::cpu::{halves, truncate};
@@ -149,6 +149,11 @@ fn convert_numbers(from: &Tensor, to: &mut Tensor, parallel: &dyn Parallel) -> R
 /// Converts elements; `to` has room for exactly as many as `from` has.
 pub(super) fn convert_part(source: DType, from: &[u8], target: DType, to: &mut [u8]) -> Result<(), NodeError> {
     match (source, target) {
+        _ if source == target => to.copy_from_slice(from),
+        (DType::I32, DType::U8 | DType::I8) => low_bits(from, to, |from: i32| from as u8),
+        (DType::I32, DType::U16 | DType::I16) => low_bits(from, to, |from: i32| from as u16),
+        (DType::I64, DType::I32 | DType::U32) => low_bits(from, to, |from: i64| from as i32),
+        (DType::I32, DType::I64) => low_bits(from, to, |from: i32| i64::from(from)),
         (_, DType::F32) if widens(source) => widen(source, from, cast_slice_mut(to)),
         (DType::I32, DType::F32) => {
             let pairs = cast_slice_mut::<u8, f32>(to).iter_mut().zip(cast_slice::<u8, i32>(from));
@@ -169,6 +174,12 @@ pub(super) fn convert_part(source: DType, from: &[u8], target: DType, to: &mut [
         _ => dispatch!(Width::of(source)?, convert_through(source, from, target, to))?,
     }
     Ok(())
+}
+
+/// Integers of one type as those of another, whose low bits are the same.
+fn low_bits<T: Pod, R: Pod>(from: &[u8], to: &mut [u8], convert: impl Fn(T) -> R) {
+    let pairs = cast_slice_mut::<u8, R>(to).iter_mut().zip(cast_slice::<u8, T>(from));
+    pairs.for_each(|(to, &from)| *to = convert(from));
 }
 
 fn is_integer(dtype: DType) -> bool {

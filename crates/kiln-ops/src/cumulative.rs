@@ -3,9 +3,11 @@
 use std::ops::{Add, Mul};
 
 use kiln_kernels::Parallel;
+use kiln_kernels::cpu::running::{Runner, Running};
 use kiln_kernels::memory::{self, Pace};
 use kiln_kernels::parallel::for_each_chunk;
-use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
+use kiln_run::exec::running::RunningProblem;
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Element, Tensor, TensorSpec};
 
 use super::generic::{Arithmetic, Binary, compute};
@@ -30,8 +32,8 @@ fn make(cx: &LoadCx<'_>, step: Binary, start: i64) -> Result<Box<dyn Node>, OpEr
     Ok(Box::new(Cumulative { step, start, exclusive, reverse }))
 }
 
-/// Elements that are added and multiplied as they are. Sums of `f32` are kept in `f64`, those of integers wrap.
-trait Running: Element + Send + Sync {
+/// Elements that are added and multiplied as they are; integers wrap.
+trait Steps: Element + Send + Sync {
     type Sum: Copy + Send + Sync;
 
     fn start(value: i64) -> Self::Sum;
@@ -42,7 +44,7 @@ trait Running: Element + Send + Sync {
 
 macro_rules! running {
     ($($element:ty: $sum:ty, $add:expr, $multiply:expr;)*) => {$(
-        impl Running for $element {
+        impl Steps for $element {
             type Sum = $sum;
 
             fn start(value: i64) -> $sum {
@@ -65,7 +67,6 @@ macro_rules! running {
 }
 
 running! {
-    f32: f64, Add::add, Mul::mul;
     f64: f64, Add::add, Mul::mul;
     i32: i32, i32::wrapping_add, i32::wrapping_mul;
     i64: i64, i64::wrapping_add, i64::wrapping_mul;
@@ -76,7 +77,7 @@ const STEPS: usize = 1 << 14;
 
 impl Cumulative {
     /// Writes the running values of a tensor, on all threads: each takes some blocks of the axis and what is behind it.
-    fn run<T: Running>(
+    fn run<T: Steps>(
         &self,
         input: &Tensor,
         axis: usize,
@@ -104,7 +105,7 @@ impl Cumulative {
 
     /// One block: `sums` are the values before the first step, one for each place behind the axis.
     #[inline(always)]
-    fn block<T: Running>(&self, from: &[T], to: &mut [T], sums: &mut [T::Sum], step: fn(T::Sum, T) -> T::Sum) {
+    fn block<T: Steps>(&self, from: &[T], to: &mut [T], sums: &mut [T::Sum], step: fn(T::Sum, T) -> T::Sum) {
         let inner = sums.len();
         let lines = || from.chunks_exact(inner);
         let mut pace = Pace::default();
@@ -127,7 +128,7 @@ impl Cumulative {
 
 /// One line of running values.
 #[inline(always)]
-fn scan<'a, T: Running>(
+fn scan<'a, T: Steps>(
     line: impl Iterator<Item = (&'a T, &'a mut T)>,
     mut sum: T::Sum,
     exclusive: bool,
@@ -183,11 +184,37 @@ impl Node for Cumulative {
         Width::of(required(inputs, 0)?.dtype()).map(drop)
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
-        let (input, to) = (io.input(0)?, io.alloc(0)?);
+    fn value_inputs(&self) -> u64 {
+        1 << 1
+    }
+
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        _: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        let input = required(inputs, 0)?;
+        if input.dtype() != DType::F32 {
+            return Ok(Prepared::NONE);
+        }
+        let axis = axis_of(integer(required(inputs, 1)?)?, input.shape().len())?;
+        let (outer, length, inner) = around(input.shape(), axis);
+        let [outer, length, inner] = [outer, length, inner].map(|size| size as u64);
+        let (product, exclusive, reverse) = (self.step == Binary::Mul, self.exclusive, self.reverse);
+        let running = Running { outer, length, inner, product, exclusive, reverse };
+        Ok(Prepared::new(cx.executor(&cx.key(RunningProblem { running }))?))
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let (input, mut to) = (io.input(0)?, io.alloc(0)?);
+        if input.dtype() == DType::F32 {
+            prepared.get::<Runner>()?.run(input.as_slice()?, to.as_mut_slice()?, cx.parallel)?;
+            io.push(to);
+            return Ok(());
+        }
         let axis = axis_of(integer(io.input(1)?)?, input.shape().len())?;
         let output = match input.dtype() {
-            DType::F32 => self.run::<f32>(input, axis, to, cx.parallel)?,
             DType::F64 => self.run::<f64>(input, axis, to, cx.parallel)?,
             DType::I32 => self.run::<i32>(input, axis, to, cx.parallel)?,
             DType::I64 => self.run::<i64>(input, axis, to, cx.parallel)?,

@@ -3,15 +3,15 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use kiln_kernels::Parallel;
+use kiln_kernels::cpu::blend::{Beyond, Blend, Blender, Line, MOST_TAPS, TOGETHER, Taps};
 use kiln_kernels::memory::{self, Pace};
-use kiln_kernels::parallel::for_each_chunk;
-use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
-use kiln_tensor::{Shape, Tensor, TensorSpec};
+use kiln_run::exec::blend::BlendProblem;
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use kiln_tensor::{DType, Shape, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::wide::{filled, lent, narrow, widened};
-use super::{LoadCx, OpError, Operator, dimensions, integers, refused, required, task_count};
+use super::{LoadCx, OpError, Operator, dimensions, integers, refused, required};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -86,17 +86,9 @@ enum Mode {
     Cubic,
 }
 
-/// How elements outside of the image are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outside {
-    Zeros,
-    Border,
-    Reflection,
-}
-
 struct GridSample {
     mode: Mode,
-    outside: Outside,
+    outside: Beyond,
     align: bool,
 }
 
@@ -108,16 +100,16 @@ fn make_sample(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         other => return Err(OpError::unsupported(cx.node, format!("mode = {other}"))),
     };
     let outside = match cx.node.attributes().text("padding_mode") {
-        "zeros" => Outside::Zeros,
-        "border" => Outside::Border,
-        "reflection" => Outside::Reflection,
+        "zeros" => Beyond::Zeros,
+        "border" => Beyond::Border,
+        "reflection" => Beyond::Reflection,
         other => return Err(OpError::unsupported(cx.node, format!("padding_mode = {other}"))),
     };
     Ok(Box::new(GridSample { mode, outside, align: cx.node.attributes().int("align_corners") != 0 }))
 }
 
 /// The elements along an axis that a coordinate reads, with their weights: [`Mode::taps`] of them are set.
-type Taps = [(Option<usize>, f32); 4];
+type Along = [(Option<usize>, f32); 4];
 
 impl Mode {
     /// Elements that a coordinate reads along an axis.
@@ -134,23 +126,20 @@ impl GridSample {
     /// The elements of an axis that a coordinate between -1 and 1 reads. In `f32`, because ties of `nearest` depend on
     /// it.
     #[inline]
-    fn taps(&self, coordinate: f32, size: usize) -> Taps {
+    fn taps(&self, coordinate: f32, size: usize) -> Along {
         let length = size as f32;
-        let (least, greatest) = if self.align { (0.0, length - 1.0) } else { (-0.5, length - 0.5) };
-        let mut place = match self.align {
-            true => (coordinate + 1.0) / 2.0 * (length - 1.0),
-            false => ((coordinate + 1.0) * length - 1.0) / 2.0,
-        };
+        let line = self.line(size);
+        let ((least, greatest), mut place) = (line.ends(), line.place(coordinate));
         if self.mode == Mode::Nearest {
             place = rounded(place);
         }
         if place < least || place > greatest {
             place = match self.outside {
-                Outside::Zeros => place,
+                Beyond::Zeros => place,
                 // As in ONNX Runtime, cubic convolution is at the place itself, over elements that repeat the border.
-                Outside::Border if self.mode == Mode::Cubic => place,
-                Outside::Border => place.clamp(0.0, length - 1.0),
-                Outside::Reflection => reflected(place, least, greatest),
+                Beyond::Border if self.mode == Mode::Cubic => place,
+                Beyond::Border => place.clamp(0.0, length - 1.0),
+                Beyond::Reflection => reflected(place, least, greatest),
             };
         }
         let first = floor(place);
@@ -171,31 +160,6 @@ impl GridSample {
         }
     }
 
-    /// The four elements of an image of rows and columns that linear sampling reads at a place within; `None` where
-    /// one of them is outside, and for the other modes.
-    #[inline]
-    fn inside(&self, place: [f32; 2], [height, width]: [usize; 2]) -> Option<[(usize, f32); 4]> {
-        if self.mode != Mode::Linear {
-            return None;
-        }
-        let along = |coordinate: f32, size: usize| {
-            let length = size as f32;
-            let place = match self.align {
-                true => (coordinate + 1.0) / 2.0 * (length - 1.0),
-                false => ((coordinate + 1.0) * length - 1.0) / 2.0,
-            };
-            // Sizes beyond 2^24 have places that are no elements.
-            (place >= 0.0 && place < length - 1.0 && length < WHOLE).then(|| {
-                let first = place as usize;
-                (first, place - first as f32)
-            })
-        };
-        let ((row, down), (column, right)) = (along(place[0], height)?, along(place[1], width)?);
-        let at = row * width + column;
-        let (up, left) = (1.0 - down, 1.0 - right);
-        Some([(at, up * left), (at + 1, up * right), (at + width, down * left), (at + width + 1, down * right)])
-    }
-
     /// The element at a whole place; `None` where there is none.
     #[inline]
     fn element(&self, place: f32, size: usize, least: f32, greatest: f32) -> Option<usize> {
@@ -203,9 +167,9 @@ impl GridSample {
         let inside = (0.0..=last).contains(&place);
         match self.outside {
             _ if inside => Some(place as usize),
-            Outside::Zeros => None,
-            Outside::Border => Some(place.clamp(0.0, last) as usize),
-            Outside::Reflection => Some(reflected(place, least, greatest).clamp(0.0, last) as usize),
+            Beyond::Zeros => None,
+            Beyond::Border => Some(place.clamp(0.0, last) as usize),
+            Beyond::Reflection => Some(reflected(place, least, greatest).clamp(0.0, last) as usize),
         }
     }
 
@@ -286,153 +250,102 @@ impl Node for GridSample {
         self.sizes(image.shape(), grid.shape()).map(drop)
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
-        let (image, grid, to) = (io.input(0)?, io.input(1)?, io.alloc(0)?);
-        let [_, channels, spatial @ ..] = image.shape() else {
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        outputs: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        let [images, channels, spatial @ ..] = required(inputs, 0)?.shape() else {
             return Err(refused("no image"));
         };
-        let places: usize = to.shape()[2..].iter().product();
+        let [area, places] = [spatial, &outputs[0].shape[2..]].map(|sizes| sizes.iter().product::<usize>() as u64);
+        let taps = (self.mode.taps() as u64).pow(spatial.len() as u32);
+        let blend = Blend { images: *images as u64, channels: *channels as u64, area, places, taps };
+        Ok(Prepared::new(cx.executor(&cx.key(BlendProblem { blend }))?))
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let blender = prepared.get::<Blender>()?;
+        let (image, grid, to) = (io.input(0)?, io.input(1)?, io.alloc(0)?);
         let (values, coordinates) = (lent::<f32>(image)?, lent::<f32>(grid)?);
-        let sampling = Sampling { node: self, spatial, values: &values, coordinates: &coordinates, places };
-        let output = filled(to, |output| {
-            let planes = output.len() / places.max(1);
-            let parts = task_count(output.len().saturating_mul(SAMPLING), cx.parallel);
-            // A task computes a grid's places once for all of its planes, so planes are divided only where they are
-            // few.
-            let each = if planes >= parts { planes.div_ceil(parts) * places } else { output.len().div_ceil(parts) };
-            for_each_chunk(cx.parallel, output, each, &|index, output| {
-                sampling.planes(*channels, index * each, output, cx.parallel);
-            });
-            Ok(())
-        })?;
+        let spatial = &image.shape()[2..];
+        let places: usize = to.shape()[2..].iter().product();
+        let look = |image: usize, some: Range<usize>, taps: &mut Taps<'_>| {
+            let rank = spatial.len();
+            let grid = &coordinates[(image * places + some.start) * rank..][..some.len() * rank];
+            self.look(spatial, grid, taps);
+        };
+        let spec = TensorSpec { dtype: DType::F32, shape: [blender.scratch()].into_iter().collect() };
+        let mut scratch = Tensor::from_pool(cx.buffers, spec)?;
+        let output =
+            filled(to, |output| Ok(blender.run(&values, &look, scratch.as_mut_slice()?, output, cx.parallel)?))?;
         io.push(output);
         Ok(())
     }
 }
 
-/// Looking up an element of an image takes as long as moving this many bytes.
-const SAMPLING: usize = 32;
-
-/// Elements and weights that are kept for the next plane: this many stay in L2.
-const KEPT: usize = 1 << 14;
-
-/// Axes of an image; cubic convolution reads four elements along each, so that a place reads [`KEPT`] at most.
+/// Axes of an image. Cubic convolution reads four elements along each, and a place reads [`MOST_TAPS`] at most.
 const MOST_AXES: usize = 7;
+const _: () = assert!(4u64.pow(MOST_AXES as u32) <= MOST_TAPS);
 
-/// An image that is looked up at the places of a grid.
-struct Sampling<'a> {
-    node: &'a GridSample,
-    spatial: &'a [usize],
-    values: &'a [f32],
-    coordinates: &'a [f32],
-    /// Places of an image's grid.
-    places: usize,
-}
-
-impl Sampling<'_> {
-    /// Writes the outputs from number `first` on, `channels` planes of places for each image.
-    fn planes(&self, channels: usize, first: usize, output: &mut [f32], parallel: &dyn Parallel) {
-        let taps = self.taps();
-        let length = (KEPT / taps).max(1);
-        let mut seen = Seen::default();
-        let (mut at, mut rest) = (first, output);
-        while !rest.is_empty() {
-            let (plane, start) = (at / self.places, at % self.places);
-            // Whole planes of one image at once, or the rest of a plane.
-            let whole = (rest.len() / self.places).min(channels - plane % channels);
-            let (count, end) = match start {
-                0 if whole > 0 => (whole, self.places),
-                _ => (1, self.places.min(start + rest.len())),
-            };
-            let (now, later) = rest.split_at_mut(count * (end - start));
-            for block in (start..end).step_by(length) {
-                if parallel.is_stopped() {
-                    return;
-                }
-                let block = block..end.min(block + length);
-                self.look(plane / channels, block.clone(), &mut seen);
-                for (number, to) in now.chunks_exact_mut(end - start).enumerate() {
-                    self.sum(plane + number, &seen, &mut to[block.start - start..block.end - start]);
-                }
-            }
-            (at, rest) = (at + now.len(), later);
+impl GridSample {
+    /// Finds the elements that places of an image read.
+    fn look(&self, spatial: &[usize], grid: &[f32], taps: &mut Taps<'_>) {
+        if let &[height, width] = spatial {
+            return self.look_at_points([height, width], grid.as_chunks::<2>().0, taps);
+        }
+        for (at, place) in grid.chunks_exact(spatial.len()).enumerate() {
+            self.look_at(spatial, place, at, taps);
         }
     }
 
-    /// Elements that a place reads: all combinations of those along each axis.
-    fn taps(&self) -> usize {
-        self.spatial.iter().fold(1, |taps, _| taps.saturating_mul(self.node.mode.taps()))
-    }
-
-    /// Finds the elements that the places of an image's grid read.
-    fn look(&self, image: usize, places: Range<usize>, seen: &mut Seen) {
-        let rank = self.spatial.len();
-        seen.taps.clear();
-        let grid = &self.coordinates[(image * self.places + places.start) * rank..][..places.len() * rank];
-        match *self.spatial {
-            [height, width] => {
-                let taps = self.node.mode.taps();
-                for place in grid.chunks_exact(2) {
-                    if let Some(four) = self.node.inside([place[1], place[0]], [height, width]) {
-                        seen.taps.extend_from_slice(&four);
-                        continue;
-                    }
-                    let (rows, columns) = (self.node.taps(place[1], height), self.node.taps(place[0], width));
-                    for &(row, by_row) in &rows[..taps] {
-                        seen.taps.extend(columns[..taps].iter().map(|&(column, by_column)| {
-                            let element = row.zip(column).map(|(row, column)| row * width + column);
-                            (element.unwrap_or(usize::MAX), by_row * by_column)
-                        }));
+    /// Finds the elements that places of an image of rows and columns read.
+    fn look_at_points(&self, [height, width]: [usize; 2], grid: &[[f32; 2]], taps: &mut Taps<'_>) {
+        let lines = [self.line(height), self.line(width)];
+        let mut at = 0;
+        while let Some(places) = grid.get(at..).filter(|rest| !rest.is_empty()) {
+            if self.mode == Mode::Linear
+                && let Some(together) = places.first_chunk()
+                && taps.set_linear(at, together, lines)
+            {
+                at += TOGETHER;
+                continue;
+            }
+            for &[x, y] in &places[..TOGETHER.min(places.len())] {
+                let (rows, columns) = (self.taps(y, height), self.taps(x, width));
+                let count = self.mode.taps();
+                for (tap, (row, by_row)) in rows[..count].iter().enumerate() {
+                    for (next, (column, by_column)) in columns[..count].iter().enumerate() {
+                        let element = row.zip(*column).map(|(row, column)| row * width + column);
+                        taps.set(at, tap * count + next, element, by_row * by_column);
                     }
                 }
+                at += 1;
             }
-            _ => grid.chunks_exact(rank).for_each(|place| self.look_at(place, seen)),
         }
     }
 
-    /// Finds the elements that one place reads, in any number of dimensions.
-    fn look_at(&self, place: &[f32], seen: &mut Seen) {
-        let mut taps: SmallVec<[(Option<usize>, f32); 16]> = SmallVec::from_slice(&[(Some(0), 1.0)]);
+    /// Finds the elements that place number `at` reads, in any number of dimensions.
+    fn look_at(&self, spatial: &[usize], place: &[f32], at: usize, taps: &mut Taps<'_>) {
+        let mut read: SmallVec<[(Option<usize>, f32); 16]> = SmallVec::from_slice(&[(Some(0), 1.0)]);
         // Coordinates come last axis first.
-        for (&size, &coordinate) in self.spatial.iter().zip(place.iter().rev()) {
-            let along = self.node.taps(coordinate, size);
+        for (&size, &coordinate) in spatial.iter().zip(place.iter().rev()) {
+            let along = self.taps(coordinate, size);
             let join = |&(at, weight): &(Option<usize>, f32)| {
-                let next = along.into_iter().take(self.node.mode.taps());
+                let next = along.into_iter().take(self.mode.taps());
                 next.map(move |(a, w)| (at.zip(a).map(|(at, a)| at * size + a), weight * w))
             };
-            taps = taps.iter().flat_map(join).collect();
+            read = read.iter().flat_map(join).collect();
         }
-        seen.taps.extend(taps.into_iter().map(|(at, weight)| (at.unwrap_or(usize::MAX), weight)));
-    }
-
-    /// The weighted sums at places of a plane.
-    fn sum(&self, plane: usize, seen: &Seen, to: &mut [f32]) {
-        let area: usize = self.spatial.iter().product();
-        let plane = &self.values[plane * area..][..area];
-        match self.taps() {
-            1 => sums::<1>(plane, &seen.taps, 1, to),
-            4 => sums::<4>(plane, &seen.taps, 4, to),
-            8 => sums::<8>(plane, &seen.taps, 8, to),
-            16 => sums::<16>(plane, &seen.taps, 16, to),
-            taps => sums::<0>(plane, &seen.taps, taps, to),
+        for (tap, (element, weight)) in read.into_iter().enumerate() {
+            taps.set(at, tap, element, weight);
         }
     }
-}
 
-/// The weighted sums at places that read `TAPS` elements each, or `taps` where that is 0.
-#[inline(always)]
-fn sums<const TAPS: usize>(plane: &[f32], seen: &[(usize, f32)], taps: usize, to: &mut [f32]) {
-    let taps = if TAPS == 0 { taps } else { TAPS };
-    for (to, seen) in to.iter_mut().zip(seen.chunks_exact(taps)) {
-        // An element outside of the image is zero.
-        *to = seen.iter().map(|&(at, weight)| plane.get(at).copied().unwrap_or_default() * weight).sum();
+    fn line(&self, length: usize) -> Line {
+        Line { length, align: self.align, beyond: self.outside }
     }
-}
-
-/// Elements of a plane and their weights for some places, as many for each; `usize::MAX` is outside of the plane.
-#[derive(Default)]
-struct Seen {
-    taps: Vec<(usize, f32)>,
 }
 
 #[cfg(test)]
@@ -488,6 +401,32 @@ mod tests {
         let strange = [f32::NAN, 0.0, f32::INFINITY, 0.0, f32::MAX, 0.0];
         for (mode, outside) in [("linear", "zeros"), ("cubic", "reflection"), ("nearest", "border")] {
             assert_eq!(sample(mode, outside, 0, &strange).run().unwrap()[0].len(), 3, "{mode} {outside}");
+        }
+    }
+
+    #[test]
+    fn a_place_is_the_same_alone_and_among_others() {
+        let image: Vec<f32> = (0..2 * 5 * 7).map(|at| ((at * 37) % 101) as f32 - 50.0).collect();
+        let mut grid: Vec<f32> = (0..2 * 70).map(|at| ((at * 61) % 257) as f32 / 100.0 - 1.3).collect();
+        let strange = [-1.0, 1.0, f32::NAN, f32::INFINITY, -1e9, 1e30, 1.0 - 1.0 / 7.0, 0.0];
+        grid[64..64 + strange.len()].copy_from_slice(&strange);
+        for outside in ["zeros", "border", "reflection"] {
+            for (mode, align) in [("linear", 0), ("linear", 1), ("cubic", 0), ("nearest", 1)] {
+                let at = |places: &[f32]| {
+                    let trial = Trial::new("GridSample").text("mode", mode).text("padding_mode", outside);
+                    let trial = trial.int("align_corners", align).input(&[1, 2, 5, 7], &image);
+                    let output = trial.input(&[1, 1, places.len() / 2, 2], places).run().unwrap().remove(0);
+                    output.as_slice::<f32>().unwrap().iter().map(|value| value.to_bits()).collect::<Vec<u32>>()
+                };
+                let all = at(&grid);
+                for (place, coordinates) in grid.chunks_exact(2).enumerate() {
+                    let among = [all[place], all[70 + place]];
+                    let alone = at(coordinates);
+                    let is_nan = |bits: &u32| f32::from_bits(*bits).is_nan();
+                    let same = alone == among || alone.iter().all(is_nan) && among.iter().all(is_nan);
+                    assert!(same, "{mode} {outside} {align} at {coordinates:?}: {among:?} and {alone:?}");
+                }
+            }
         }
     }
 

@@ -7,6 +7,7 @@
 
 pub mod attention;
 pub mod average;
+pub mod blend;
 pub mod blob;
 pub mod blockwise;
 pub mod chain;
@@ -31,6 +32,7 @@ mod refusal;
 pub mod request;
 pub mod resize;
 pub mod rotary;
+pub mod running;
 mod share;
 pub mod softmax;
 pub mod target;
@@ -79,6 +81,7 @@ families! {
     processor {
         attention_keys: attention::AttentionKey,
         average_keys: average::AverageKey,
+        blend_keys: blend::BlendKey,
         blockwise_keys: blockwise::BlockwiseKey,
         chain_keys: chain::ChainKey,
         conv_keys: conv::ConvKey,
@@ -97,6 +100,7 @@ families! {
         request_keys: request::RequestKey,
         resize_keys: resize::ResizeKey,
         rotary_keys: rotary::RotaryKey,
+        running_keys: running::RunningKey,
         softmax_keys: softmax::SoftmaxKey,
         transpose_keys: transpose::TransposeKey,
     }

@@ -5,6 +5,7 @@
 //! in length, the rest of the longer one is left.
 
 use super::multiversion::multiversion;
+use super::rounding::nearest_even;
 
 multiversion! {
     /// Bytes as numbers.
@@ -45,7 +46,7 @@ multiversion! {
     }
 }
 
-/// The numbers of a quantised type.
+/// The numbers of a quantised type, at most 16 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// The least.
@@ -57,7 +58,13 @@ pub struct Bounds {
 impl Bounds {
     #[inline(always)]
     fn quantized(self, value: f32, scale: f32, zero: i32) -> i32 {
-        ((value / scale).round_ties_even() as i32).saturating_add(zero).clamp(self.least, self.greatest)
+        // Quotients that are further from zero are beyond the bounds with any zero point.
+        const FAR: f32 = (1 << 18) as f32;
+        let quotient = value / scale;
+        let near = if quotient > -FAR { quotient } else { -FAR };
+        let near = if near < FAR { near } else { FAR };
+        let near = if quotient.is_nan() { 0.0 } else { near };
+        nearest_even(near).wrapping_add(zero).clamp(self.least, self.greatest)
     }
 }
 
@@ -105,6 +112,22 @@ mod tests {
                 each(isa, &mut many, &by);
                 for (at, &number) in numbers.iter().enumerate() {
                     assert_eq!([one[at], many[at]], [single(number, 0.3), single(number, by[at])]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn quantising_gives_what_conversions_that_saturate_give() {
+        let numbers: Vec<f32> = (0..1 << 12).map(|at| f32::from_bits((at * 0x0010_0007u32).rotate_left(3))).collect();
+        for (least, greatest) in [(0, 255), (-128, 127), (0, 65_535), (-32_768, 32_767), (-8, 7)] {
+            for (scale, zero) in [(1.0, 0), (0.37, least), (1e-30, greatest), (1e30, 3), (0.0, 1), (-2.0, least)] {
+                let mut steps = vec![0; numbers.len()];
+                quantize(Isa::detect(), &numbers, scale, zero, Bounds { least, greatest }, &mut steps);
+                for (&number, &found) in numbers.iter().zip(&steps) {
+                    let step = (number / scale).round_ties_even() as i32;
+                    let expected = step.saturating_add(zero).clamp(least, greatest);
+                    assert_eq!(found, expected, "{number} by {scale} from {zero}, {least} to {greatest}");
                 }
             }
         }

@@ -79,7 +79,7 @@ macro_rules! each {
 }
 
 each! {
-    attention, blockwise, cached, chain, conv, extreme, groups, local, matmul, pool, quantized, recurrent, reduce, rotary,
+    attention, blend, blockwise, cached, chain, conv, extreme, groups, local, matmul, pool, quantized, recurrent, reduce, rotary,
     rows, softmax, transpose
 }
 

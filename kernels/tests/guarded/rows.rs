@@ -1,5 +1,6 @@
 //! Families that traverse rows and columns: softmax, reductions, normalisations, rotations, extremes.
 
+use kiln_kernels::cpu::blend::{Blend, Blender, Method, Taps};
 use kiln_kernels::cpu::extreme::{Extreme, Extremes, Wanted};
 use kiln_kernels::cpu::norm::{
     Channels, GroupOperands, Groups, Local, LocalNorm, Moments, RowForm, RowNorm, RowOperands, RowResults,
@@ -105,6 +106,43 @@ pub(crate) fn extreme(draw: &mut Draw<'_>, isa: Isa) {
     let mut output = Guarded::blank(want.len(), at_end);
     extremes.run(&Guarded::of(&input, at_end), &mut output, &InTurn(tasks)).unwrap();
     assert_eq!(output.open(), want, "{form:?}, {isa}");
+}
+
+pub(crate) fn blend(draw: &mut Draw<'_>, isa: Isa) {
+    let (images, channels) = (draw.size(3), draw.reach(70, 300));
+    let (area, places, taps) = (draw.reach(20, 300), draw.reach(20, 300), draw.of(&[1, 2, 3, 4, 8]));
+    if images * (channels * (area + places) + places * taps) > draw.room() {
+        return;
+    }
+    let method = draw.of(&[Method::Planes, Method::Rows, Method::Rows]);
+    let method = if method.fits(isa) { method } else { Method::Planes };
+    let (tasks, at_end) = (draw.size(4), draw.flag());
+    let [input, weights] = [images * channels * area, images * places * taps].map(|count| draw.floats(count));
+    // One element more than there are is outside.
+    let elements: Vec<usize> = weights.iter().map(|_| draw.below(area + 1)).collect();
+    let mut want = vec![0.0; images * channels * places];
+    for (plane, want) in want.chunks_exact_mut(places).enumerate() {
+        let read = plane / channels * places * taps..(plane / channels + 1) * places * taps;
+        let plane = &input[plane * area..][..area];
+        reference::blend::blend(plane, &elements[read.clone()], &weights[read], want);
+    }
+    let look = |image: usize, some: std::ops::Range<usize>, read: &mut Taps<'_>| {
+        for (at, place) in some.enumerate() {
+            for tap in 0..taps {
+                let number = (image * taps + tap) * places + place;
+                read.set(at, tap, Some(elements[number]).filter(|&element| element < area), weights[number]);
+            }
+        }
+    };
+    let [images, channels, area, places, taps] = [images, channels, area, places, taps].map(|size| size as u64);
+    let form = Blend { images, channels, area, places, taps };
+    let blender = Blender::new(form, isa, method, tasks, &EmitEach).unwrap();
+    let mut scratch = Guarded::blank(blender.scratch(), at_end);
+    let mut output = Guarded::blank(want.len(), at_end);
+    blender.run(&Guarded::of(&input, at_end), &look, &mut scratch, &mut output, &InTurn(tasks)).unwrap();
+    scratch.open();
+    // The same bits at every level.
+    close(output.open(), &want, |_| 0.0, &|| format!("{form:?}, {isa} by {method:?}"));
 }
 
 pub(crate) fn rotary(draw: &mut Draw<'_>, isa: Isa) {

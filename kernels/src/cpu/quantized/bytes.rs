@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::problem::quantized::{Plus, Rounding};
 
-use super::epilogue::nearest_even;
 use crate::cpu::multiversion::multiversion;
 use crate::cpu::pool::{PoolShape, Window};
+use crate::cpu::rounding::nearest_even;
 use crate::isa::Isa;
 use crate::memory;
 use crate::parallel::{Parallel, for_each_chunk};

@@ -2,6 +2,7 @@
 //! order, so that all levels agree bit by bit.
 
 use crate::cpu::epilogue::{Nan, Operand, Stage};
+use crate::cpu::rounding::nearest_even;
 use crate::isa::Isa;
 use crate::jit::{Asm, Mask, Mem, Vreg};
 use crate::problem::quantized::Output;
@@ -141,32 +142,6 @@ impl Epilogue<'_> {
                 let value = if value < self.high { value } else { self.high };
                 *to = (nearest_even(value) + self.zero) as u8;
             }
-        }
-    }
-}
-
-/// The nearest integer, ties to even, of a number of at most 22 bits.
-///
-/// 3 * 2^22 has its last bit worth 1, so that the addition itself rounds, in the processor's own mode, and leaves the
-/// integer in the low bits: so there is no call on processors with only SSE2, and loops stay vector code.
-#[inline(always)]
-pub(crate) fn nearest_even(value: f32) -> i32 {
-    const ONES: f32 = 12_582_912.0;
-    (value + ONES).to_bits() as i32 - ONES.to_bits() as i32
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn halves_go_to_the_even_neighbour() {
-        for (value, expected) in [(0.5, 0), (1.5, 2), (2.5, 2), (-0.5, 0), (-1.5, -2), (255.0, 255), (-383.0, -383)] {
-            assert_eq!(nearest_even(value), expected, "{value}");
-        }
-        for step in -4096..4096 {
-            let value = step as f32 / 16.0;
-            assert_eq!(nearest_even(value), value.round_ties_even() as i32);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Conversion of left-hand sides for the micro-kernels, and of `f32` tensors to bytes and back.
 
-use super::epilogue::nearest_even;
 use crate::cpu::multiversion::multiversion;
+use crate::cpu::rounding::nearest_even;
 use crate::isa::Isa;
 use crate::memory;
 use crate::parallel::{Parallel, for_each_chunk};

@@ -110,28 +110,12 @@ pub(in crate::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(0),
         shapes: Shapes::Input(0),
-        ..Operator::plain(
-            work::SERIAL,
-            PerElement,
-            "",
-            "CumSum",
-            &[11, 14],
-            exactly(2),
-            &[int("exclusive", 0), int("reverse", 0)],
-        )
+        ..Operator::keyed(PerElement, "", "CumSum", &[11, 14], exactly(2), &[int("exclusive", 0), int("reverse", 0)])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::Input(0),
-        ..Operator::plain(
-            work::SERIAL,
-            PerElement,
-            "",
-            "CumProd",
-            &[26],
-            exactly(2),
-            &[int("exclusive", 0), int("reverse", 0)],
-        )
+        ..Operator::keyed(PerElement, "", "CumProd", &[26], exactly(2), &[int("exclusive", 0), int("reverse", 0)])
     },
     Operator {
         types: Types::By(kinds::first_and_places),

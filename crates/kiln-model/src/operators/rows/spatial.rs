@@ -244,8 +244,7 @@ pub(in crate::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(spatial::grid_sample),
-        ..Operator::plain(
-            work::SCATTERED,
+        ..Operator::keyed(
             PerElement,
             "",
             "GridSample",
