@@ -126,7 +126,13 @@ impl Steps {
         in_blocks(from, to, parallel, &|first, from, to| {
             let (mut values, mut steps) = ([0f32; BLOCK], [0i32; BLOCK]);
             let count = from.len() / numbers.size();
-            convert_part(numbers, from, DType::F32, bytemuck::cast_slice_mut(&mut values[..count]))?;
+            let values: &[f32] = match numbers {
+                DType::F32 => bytemuck::cast_slice(from),
+                _ => {
+                    convert_part(numbers, from, DType::F32, bytemuck::cast_slice_mut(&mut values[..count]))?;
+                    &values[..count]
+                }
+            };
             self.grain.runs(first..first + count, |run, place| {
                 let run = run.start - first..run.end - first;
                 let (values, steps) = (&values[run.clone()], &mut steps[run]);

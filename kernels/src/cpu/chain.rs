@@ -2,9 +2,9 @@
 //!
 //! [`problem::chain`](crate::problem::chain) says what is computed for each element, [`geometry`] how operands of
 //! different shapes broadcast. Emitted code ([`emit`]) runs over rows of `f32`; this file, the driver, divides the rows
-//! into tasks, and converts booleans, which are bytes in memory, to `f32` and back in pieces that stay in L1. Programs
-//! without code (with a function that has none, or too many values alive at once) and levels without JIT are
-//! interpreted block by block.
+//! into tasks, and converts booleans, which are bytes in memory, to `f32` and back in pieces that stay in L1. Programs of
+//! booleans alone are computed on bytes. Programs without code (with a function that has none, or too many values alive
+//! at once) and levels without JIT are interpreted block by block.
 //!
 //! Programs are made by [`build`] and [`simplify`].
 
@@ -13,6 +13,7 @@ mod booleans;
 pub mod build;
 pub mod emit;
 pub mod geometry;
+mod logic;
 pub mod simplify;
 mod split;
 #[cfg(test)]
@@ -31,6 +32,7 @@ use super::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Code, Given};
+use crate::memory;
 use crate::parallel::{Disjoint, InPlaceInput, Parallel};
 use crate::problem::chain::MAX_INPUTS;
 use crate::reference::chain::{BLOCK, Interpreter};
@@ -76,6 +78,8 @@ pub struct Chain {
     program: Program,
     geometry: Geometry,
     code: Option<Arc<Code>>,
+    /// The level of a program that is computed on bytes.
+    on_bytes: Option<Isa>,
     split: Split,
     /// Elements of the output, and those that each operand must hold. Computed once, because small chains run in less
     /// time than computing these takes.
@@ -118,8 +122,10 @@ impl Chain {
         if !program.is_valid() || !geometry.is_valid() || geometry.operands() != program.inputs.len() {
             return Err(refuse("the program and its operands do not fit together"));
         }
+        let on_bytes = Some(isa).filter(|_| logic::is_logical(program));
         let code = match plan.unroll {
             0 => None,
+            _ if on_bytes.is_some() => None,
             unroll => {
                 let (program, lanes) = (program.erased(), Chain::lanes(geometry));
                 Some(codes.code(&CodeKey::Chain(ChainCode { isa, program, lanes, unroll }))?)
@@ -130,7 +136,8 @@ impl Chain {
         let whole = if code.is_none() || has_bools { None } else { split.whole(geometry) };
         let elements = geometry.elements();
         let extents = (0..geometry.operands()).map(|operand| geometry.extent(operand)).collect();
-        Ok(Chain { program: program.clone(), geometry: geometry.clone(), code, split, elements, extents, whole })
+        let (program, geometry) = (program.clone(), geometry.clone());
+        Ok(Chain { program, geometry, code, on_bytes, split, elements, extents, whole })
     }
 
     /// Bytes that the chain holds besides its code.
@@ -156,6 +163,7 @@ impl Chain {
         }
         let has_bools = self.program.output == Storage::Bool || self.program.inputs.contains(&Storage::Bool);
         let task = |task: usize| match &self.code {
+            None if self.on_bytes.is_some() => self.compute_bytes(task, &buffers),
             None => self.interpret(task, &buffers),
             Some(code) if has_bools => self.converted(task, code, &buffers),
             Some(code) => self.split.pieces(&self.geometry, task, usize::MAX, |piece| {
@@ -289,6 +297,32 @@ impl Chain {
                     self.call(code, sources, results.as_mut_ptr(), piece.count, piece, &given);
                     self.scatter(piece, buffers, &results[..elements]);
                 }
+            }
+        });
+    }
+
+    /// One task of a program of booleans alone.
+    fn compute_bytes(&self, task: usize, buffers: &Buffers<'_>) {
+        let isa = self.on_bytes.unwrap_or(Isa::Portable);
+        let mut values = memory::zeroed::<u8>((self.program.inputs.len() + self.program.steps.len()) * logic::BLOCK);
+        self.split.pieces(&self.geometry, task, logic::BLOCK, |piece| {
+            for (operand, values) in values.chunks_mut(logic::BLOCK).enumerate().take(self.program.inputs.len()) {
+                for (index, row) in values[..piece.rows * piece.count].chunks_mut(piece.count).enumerate() {
+                    let start = self.start(operand, piece) + index * self.geometry.row_stride(operand);
+                    let count = if self.geometry.is_vector(operand) { piece.count } else { 1 };
+                    // SAFETY: as in `run`; where the operand is the output, only this task writes these elements.
+                    let from = unsafe { std::slice::from_raw_parts(buffers.inputs[operand].at(0).add(start), count) };
+                    match from {
+                        [only] => row.fill(u8::from(*only != 0)),
+                        from => logic::normalise(isa, from, row),
+                    }
+                }
+            }
+            let result = logic::compute(isa, &self.program, &mut values, piece.rows * piece.count);
+            for (index, row) in result.chunks(piece.count).enumerate() {
+                let at = (piece.row + index) * self.geometry.inner() + piece.from;
+                // SAFETY: the piece lies within the output, and no other task writes to it.
+                unsafe { std::slice::from_raw_parts_mut(buffers.output.at(at), row.len()) }.copy_from_slice(row);
             }
         });
     }

@@ -210,6 +210,43 @@ fn booleans_are_read_and_written_as_bytes() {
 }
 
 #[test]
+fn programs_of_booleans_alone_are_computed_on_bytes() {
+    let bools = [Storage::Bool; 3];
+    let steps: [&dyn Fn(&mut Builder) -> u8; 6] = [
+        &|it| it.binary(BinaryOp::And, 0, 1),
+        &|it| it.binary(BinaryOp::Or, 0, 1),
+        &|it| it.binary(BinaryOp::Xor, 2, 1),
+        &|it| it.binary(BinaryOp::Equal, 0, 2),
+        &|it| it.select(2, 0, 1),
+        &|it| {
+            let one = it.constant(1.0);
+            it.binary(BinaryOp::Xor, one, 0)
+        },
+    ];
+    for step in steps {
+        let mut builder = Builder::new(&bools);
+        let result = step(&mut builder);
+        builder.unary(UnaryOp::Not, result);
+        let program = builder.finish(Storage::Bool).unwrap();
+        check(&program, &[3, 50], &[&[3, 50], &[50], &[3, 1]]);
+        check(&program, &[2, 5000], &[&[2, 1], &[2, 5000], &[5000]]);
+        check(&program, &[7], &[&[7], &[], &[7]]);
+        let geometry = Geometry::new(&[9], &[&[9], &[9], &[9]]).unwrap();
+        let plan = ChainPlan { unroll: MAX_UNROLL, tasks: 1 };
+        assert!(!Chain::new(Isa::Avx2, &program, &geometry, plan, &EmitEach).unwrap().is_emitted());
+    }
+    let mut builder = Builder::new(&[Storage::Bool; 2]);
+    builder.binary(BinaryOp::And, 0, 1);
+    let and = builder.finish(Storage::Bool).unwrap();
+    let geometry = Geometry::new(&[5], &[&[5], &[5]]).unwrap();
+    let chain = Chain::new(Isa::detect(), &and, &geometry, ChainPlan { unroll: 1, tasks: 1 }, &EmitEach).unwrap();
+    let mut place = [1, 0, 7, 1, 0];
+    let operands = [Operand::Output, Operand::Bool(&[1, 1, 9, 0, 0])];
+    chain.run(&operands, &mut Target::Bool(&mut place), &Serial).unwrap();
+    assert_eq!(place, [1, 0, 1, 0, 0]);
+}
+
+#[test]
 fn programs_without_code_are_interpreted() {
     let program = Program::unary(UnaryOp::Celu { alpha: (-1.0).into() });
     let geometry = Geometry::new(&[9], &[&[9]]).unwrap();
