@@ -211,15 +211,16 @@ struct Columns<'a> {
     inner: usize,
 }
 
-/// Elements that are combined at once: they stay in L2.
+/// Elements that are combined at once: they stay in L2. A few neighbours of a row are worth more elements than that.
 const TOGETHER: usize = 1 << 14;
+const NEIGHBOURS: usize = 8;
+const MOST: usize = 1 << 18;
 
 impl Columns<'_> {
     /// Reduces those lines. The elements of each are combined in the order of [`Arithmetic::fold`].
     fn reduce<W: Arithmetic>(&self, lines: Range<usize>, dtype: DType, to: &mut [u8]) -> Result<(), NodeError> {
         let Columns { node: Reduce { kind, .. }, input, count, inner } = *self;
-        // At least a few elements of a row, of which there may be many.
-        let most = (TOGETHER / count).max(8).min(lines.len());
+        let most = (TOGETHER / count).max(NEIGHBOURS.min(MOST / count)).clamp(1, lines.len().max(1));
         let (mut block, mut rest, mut pace) = (memory::zeroed(count * most), to, Pace::default());
         for Side { block: number, columns } in sides(lines, inner) {
             for first in columns.clone().step_by(most) {
