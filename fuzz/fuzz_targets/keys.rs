@@ -47,6 +47,7 @@ macro_rules! families {
 families! {
     exec::attention::AttentionKey,
     exec::average::AverageKey,
+    exec::blend::BlendKey,
     exec::chain::ChainKey,
     exec::conv::ConvKey,
     exec::extreme::ExtremeKey,
@@ -67,6 +68,7 @@ families! {
     exec::reduce::ReduceKey,
     exec::request::RequestKey,
     exec::rotary::RotaryKey,
+    exec::running::RunningKey,
     exec::softmax::SoftmaxKey,
     exec::resize::ResizeKey,
     exec::transpose::TransposeKey,
