@@ -162,10 +162,9 @@ fn combine<W: Arithmetic + Element>(
     put: &Put,
     updates: &Tensor,
     mut data: Tensor,
-    parallel: &dyn Parallel,
 ) -> Result<Tensor, NodeError> {
     if data.dtype() == DType::F32 && put.places.len() < singles::MOST {
-        singles::combine(step, put, updates.as_slice()?, data.as_mut_slice()?, parallel)?;
+        singles::combine(step, put, updates.as_slice()?, data.as_mut_slice()?)?;
         return Ok(data);
     }
     let updates = lent::<W>(updates)?;
@@ -214,7 +213,7 @@ impl Node for Scatter {
         let output = match self.reduction {
             None => rearrange(&put, &[updates], data)?,
             Some(step) if data.dtype() == DType::String => combine_texts(step, &put, updates, data)?,
-            Some(step) => compute!(data.dtype(), combine(step, &put, updates, data, cx.parallel))?,
+            Some(step) => compute!(data.dtype(), combine(step, &put, updates, data))?,
         };
         io.push(output);
         Ok(())

@@ -3,13 +3,11 @@
 //! A block that gets one update is combined as it is: a sum or a product of two `f32`, computed in `f64` and rounded, is
 //! that of `f32`. A block that gets several is kept in `f64` until all have been combined, so that it is rounded once.
 
-use kiln_kernels::Parallel;
 use kiln_kernels::memory::{self, Pace};
 use kiln_run::NodeError;
 
 use super::Put;
 use crate::generic::{Arithmetic, Binary};
-use crate::{task_count, try_each_chunk};
 
 /// What is known of a block: no update, one, several; from then on, one more than this and its place among the blocks
 /// that are kept wide.
@@ -20,57 +18,32 @@ const SEVERAL: u32 = 2;
 /// Fewer updates than this can be numbered.
 pub(super) const MOST: usize = (u32::MAX - SEVERAL) as usize;
 
-/// Combines updates with the blocks of `values` that they go to. Each task has some of the blocks.
-pub(super) fn combine(
-    step: Binary,
-    put: &Put,
-    updates: &[f32],
-    values: &mut [f32],
-    parallel: &dyn Parallel,
-) -> Result<(), NodeError> {
-    let block = put.block.max(1);
-    let blocks = values.len() / block;
-    let each = blocks.div_ceil(task_count(updates.len().saturating_mul(COMBINING), parallel));
-    try_each_chunk(parallel, values, each * block, &|index, values| {
-        combine_some(step, put, updates, index * each, values)
-    })
-}
-
-/// An element is combined in the time in which this many bytes are moved.
-const COMBINING: usize = 16;
-
-/// As [`combine`], for the blocks from number `first` on.
-fn combine_some(step: Binary, put: &Put, updates: &[f32], first: usize, values: &mut [f32]) -> Result<(), NodeError> {
+/// Combines updates with the blocks of `values` that they go to.
+pub(super) fn combine(step: Binary, put: &Put, updates: &[f32], values: &mut [f32]) -> Result<(), NodeError> {
     let block = put.block.max(1);
     let mut state = memory::zeroed::<u32>(values.len() / block);
     let mut pace = Pace::default();
-    // Places before the first are beyond the last, too.
-    let own = |place: usize| place.wrapping_sub(first);
     for &place in &put.places {
         pace.step(1);
-        if let Some(state) = state.get_mut(own(place)) {
-            *state = if *state == NONE { ONE } else { SEVERAL };
-        }
+        state[place] = if state[place] == NONE { ONE } else { SEVERAL };
     }
     let mut update_wide = memory::zeroed::<f64>(block);
     let (mut wide, mut kept): (Vec<f64>, Vec<usize>) = (Vec::new(), Vec::new());
     for (&place, update) in put.places.iter().zip(updates.chunks_exact(block)) {
-        let place = own(place);
-        let Some(state) = state.get_mut(place) else { continue };
         pace.step(1 + block / 2);
         let now = &mut values[place * block..][..block];
-        if *state == ONE {
+        if state[place] == ONE {
             once(step, now, update)?;
             continue;
         }
-        if *state == SEVERAL {
+        if state[place] == SEVERAL {
             memory::reserve(&mut wide, block);
             memory::reserve(&mut kept, 1);
             wide.extend(now.iter().map(|&value| f64::from(value)));
             kept.push(place);
-            *state = SEVERAL + kept.len() as u32;
+            state[place] = SEVERAL + kept.len() as u32;
         }
-        let slot = (*state - SEVERAL) as usize - 1;
+        let slot = (state[place] - SEVERAL) as usize - 1;
         update_wide.iter_mut().zip(update).for_each(|(to, &value)| *to = f64::from(value));
         f64::long_binary(step, &mut wide[slot * block..][..block], &update_wide)?;
     }
