@@ -73,13 +73,13 @@ fn clamped(value: f32, least: f32, greatest: f32) -> f32 {
 /// makes vectors.
 #[inline(always)]
 fn find(coordinates: &[f32; TOGETHER], line: Line, found: &mut Neighbours) -> bool {
-    let (length, last) = (line.length as f32, line.length as f32 - 1.0);
+    let last = line.length as f32 - 1.0;
     let (least, greatest) = line.ends();
     let mut places = *coordinates;
-    if line.align {
-        places.iter_mut().for_each(|place| *place = (*place + 1.0) / 2.0 * last);
-    } else {
-        places.iter_mut().for_each(|place| *place = ((*place + 1.0) * length - 1.0) / 2.0);
+    // A loop for each kind of alignment, which has no branch then.
+    match line.align {
+        true => places.iter_mut().for_each(|place| *place = Line { align: true, ..line }.place(*place)),
+        false => places.iter_mut().for_each(|place| *place = Line { align: false, ..line }.place(*place)),
     }
     let usual = |all: bool, place: &f32| all & (place.abs() <= USUAL);
     if last >= USUAL || !places.iter().fold(true, usual) {
