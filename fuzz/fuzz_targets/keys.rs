@@ -66,6 +66,7 @@ families! {
     exec::quantized::QuantizedKey,
     exec::recurrent::RecurrentKey,
     exec::reduce::ReduceKey,
+    exec::regions::RegionsKey,
     exec::request::RequestKey,
     exec::rotary::RotaryKey,
     exec::running::RunningKey,

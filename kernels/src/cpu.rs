@@ -32,6 +32,7 @@ pub mod precision;
 pub mod quantized;
 pub mod recurrent;
 pub mod reduce;
+pub mod regions;
 pub mod rotary;
 pub(crate) mod rounding;
 pub mod running;

@@ -12,6 +12,7 @@ pub mod pool;
 pub mod quantized;
 pub mod recurrent;
 pub mod reduce;
+pub mod regions;
 pub mod rotary;
 pub mod running;
 pub mod softmax;

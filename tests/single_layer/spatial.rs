@@ -133,6 +133,64 @@ fn sampling_at_the_places_of_a_grid() {
     }
 }
 
+/// The elements of an axis that a sample reads, with their weights; nothing for one more than an element outside.
+fn read(place: f64, size: usize) -> Vec<(usize, f64)> {
+    if place < -1.0 || place > size as f64 {
+        return Vec::new();
+    }
+    let place = place.clamp(0.0, size as f64 - 1.0);
+    let low = place.floor();
+    vec![(low as usize, 1.0 - (place - low)), ((low as usize + 1).min(size - 1), place - low)]
+}
+
+#[test]
+fn regions_that_reach_beyond_their_images_are_pooled_in_bins() {
+    const IMAGE: [usize; 5] = [0, 1, 0, 1, 1];
+    const BINS: [usize; 2] = [3, 2];
+    const SCALE: f64 = 8.0;
+    let steps: &[Step<'_>] =
+        &[&[&[2, 19, 9, 11]], &[&[2, 3, 5, 7]], &[&[2, 3, 5, 7]], &[&[3, 16, 16, 10]], &[&[2, 19, 9, 11]]];
+    let edges: Vec<f32> = (0..20).map(|at| [-0.4, 0.1, 0.7, 0.9, 0.3, -0.1, 1.6][at % 7] + at as f32 / 32.0).collect();
+    for (mode, samples, half) in [("avg", 2, 0.5), ("avg", 0, 0.0), ("max", 3, 0.5), ("max", 0, 0.0)] {
+        let coordinates = if half > 0.0 { "half_pixel" } else { "output_half_pixel" };
+        let layer = Layer::new("RoiAlign", 16).attr("mode", mode.into()).int("sampling_ratio", samples as i64);
+        let layer = layer.attr("coordinate_transformation_mode", coordinates.into());
+        let layer = layer.attr("spatial_scale", Attr::Float(SCALE as f32));
+        let layer = layer.int("output_height", BINS[0] as i64).int("output_width", BINS[1] as i64);
+        let layer = layer.dynamic(&[-1, -1, -1, -1]).constant(Tensor::from_vec([5, 4], edges.clone()).unwrap());
+        let images = IMAGE.map(|image| image as i64).to_vec();
+        layer.constant(Tensor::from_vec([5], images).unwrap()).check(steps, |x| {
+            let x = Array::of(&x[0]);
+            let pooled = build(&[5, x.shape[1], BINS[0], BINS[1]], |at| {
+                // Rows are along the second and the fourth edge of a region, columns along the others.
+                let along = |axis: usize| {
+                    let edge = |number: usize| f64::from(edges[at[0] * 4 + number]) * SCALE - half;
+                    let (start, end) = (edge(1 - axis), edge(3 - axis));
+                    let length = if half > 0.0 { end - start } else { (end - start).max(1.0) } / BINS[axis] as f64;
+                    let count = if samples > 0 { samples } else { length.ceil().max(0.0) as usize };
+                    let place = move |sample: usize| (sample as f64 + 0.5) / count as f64 + at[2 + axis] as f64;
+                    let size = x.shape[2 + axis];
+                    (0..count).map(|sample| read(start + length * place(sample), size)).collect::<Vec<_>>()
+                };
+                let (rows, columns) = (along(0), along(1));
+                let mut parts = Vec::new();
+                for (row, column) in rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column))) {
+                    let part = |y: usize, x_at: usize| x.get(&[IMAGE[at[0]], at[1], y, x_at]);
+                    let weighted =
+                        |&(y, by_row): &(usize, f64)| column.iter().map(move |&(x, by)| part(y, x) * by_row * by);
+                    parts.extend(row.iter().flat_map(weighted));
+                    // A sample outside is zero.
+                    parts.push(if row.is_empty() || column.is_empty() { 0.0 } else { f64::NAN });
+                }
+                let parts = parts.into_iter().filter(|part| !part.is_nan());
+                let count = (rows.len() * columns.len()).max(1) as f64;
+                if mode == "max" { parts.reduce(f64::max).unwrap_or(0.0) } else { parts.sum::<f64>() / count }
+            });
+            vec![pooled.tensor()]
+        });
+    }
+}
+
 #[test]
 fn transposition_by_several_permutations() {
     let steps: &[Step<'_>] =

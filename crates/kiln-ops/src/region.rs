@@ -1,19 +1,14 @@
 //! Regions of images: RoiAlign pools each.
 
-mod lanes;
+use kiln_kernels::cpu::regions::{Extent, Pooler, Region, Regions};
+use kiln_kernels::memory::Collect;
+use kiln_run::exec::regions::RegionsProblem;
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use kiln_tensor::{DType, Tensor, TensorSpec};
 
-use std::ops::{Add, Div, Mul};
-
-use kiln_kernels::Parallel;
-use kiln_kernels::memory::{self, Collect, Pace};
-use kiln_kernels::parallel::for_each_chunk;
-use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
-use kiln_tensor::{DType, Element, Tensor, TensorSpec};
-
-use self::lanes::{Blocks, LANES};
 use super::gather::whole_numbers;
-use super::wide::{Wide, filled, lent, widened};
-use super::{LoadCx, OpError, Operator, index_of, refused, required, size_attribute, task_count};
+use super::wide::{filled, lent, widened};
+use super::{LoadCx, OpError, Operator, index_of, refused, required, size_attribute};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "RoiAlign", make_align)];
@@ -48,62 +43,6 @@ fn make_align(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     Ok(Box::new(RoiAlign { half_pixel, max, bins, samples, scale }))
 }
 
-/// Elements that are pooled in their own precision, in the same order whether they are pooled one by one or side by side:
-/// a region has the same bits alone and beside others.
-trait Number: Copy + Default + Send + Sync + Add<Output = Self> + Mul<Output = Self> + Div<Output = Self> {
-    /// The nearest number of a weight.
-    fn of(weight: f64) -> Self;
-
-    /// The larger of two; a number beside a NaN.
-    fn larger(self, other: Self) -> Self;
-}
-
-impl Number for f32 {
-    fn of(weight: f64) -> f32 {
-        weight as f32
-    }
-
-    fn larger(self, other: f32) -> f32 {
-        self.max(other)
-    }
-}
-
-impl Number for f64 {
-    fn of(weight: f64) -> f64 {
-        weight
-    }
-
-    fn larger(self, other: f64) -> f64 {
-        self.max(other)
-    }
-}
-
-/// Two neighbours along an axis with their weights; nothing for a sample more than one element outside.
-type Neighbours = Option<[(usize, f64); 2]>;
-
-/// A region along one axis.
-#[derive(Clone, Copy)]
-struct Extent {
-    start: f64,
-    /// Length of a bin.
-    bin: f64,
-    /// Samples of a bin. A negative number means none.
-    samples: f64,
-}
-
-/// A region of an image.
-struct Region {
-    batch: usize,
-    rows: Extent,
-    columns: Extent,
-}
-
-/// Samples between two checks whether the request goes on.
-const UNSEEN: usize = 1 << 14;
-
-/// Looking up a sample takes as long as moving this many bytes.
-const SAMPLING: usize = 32;
-
 impl RoiAlign {
     fn along(&self, edges: [f64; 2], bins: usize) -> Result<Extent, NodeError> {
         let offset = if self.half_pixel { 0.5 } else { 0.0 };
@@ -117,259 +56,16 @@ impl RoiAlign {
         Ok(Extent { start, bin, samples })
     }
 
-    fn regions(&self, edges: &[f64], batches: &Tensor, count: usize) -> Result<Vec<Region>, NodeError> {
-        let region = |(edges, &batch): (&[f64], &i64)| {
+    fn regions(&self, edges: &[f64], images: &Tensor, count: usize) -> Result<Vec<Region>, NodeError> {
+        let region = |(edges, &image): (&[f64], &i64)| {
             Ok(Region {
-                batch: index_of(batch, count)?,
+                image: index_of(image, count)?,
                 rows: self.along([edges[1], edges[3]], self.bins[0])?,
                 columns: self.along([edges[0], edges[2]], self.bins[1])?,
             })
         };
-        edges.chunks_exact(4).zip(whole_numbers(batches)?.iter()).map(region).try_collected()
+        edges.chunks_exact(4).zip(whole_numbers(images)?.iter()).map(region).try_collected()
     }
-
-    /// Pools planes of bins from number `first` of all planes on: each region has one for each channel.
-    fn pool<W: Number>(&self, pooling: &Pooling<'_, W>, first: usize, planes: &mut [W]) {
-        let Pooling { image, regions, parallel } = *pooling;
-        let mut unseen = 0;
-        let mut tables: Option<Tables> = None;
-        for (number, bins) in planes.chunks_exact_mut(self.bins[0] * self.bins[1]).enumerate() {
-            let (number, channel) = ((first + number) / image.channels, (first + number) % image.channels);
-            let region = &regions[number];
-            if tables.as_ref().is_some_and(|tables| tables.region != number) {
-                tables = None;
-            }
-            let Tables { rows, columns, .. } = tables.get_or_insert_with(|| Tables {
-                region: number,
-                rows: region.rows.bins(self.bins[0], image.height, self.max),
-                columns: region.columns.bins(self.bins[1], image.width, self.max),
-            });
-            let plane = image.plane(region.batch, channel);
-            for (bin, to) in bins.iter_mut().enumerate() {
-                let samples = [&rows[bin / self.bins[1]], &columns[bin % self.bins[1]]];
-                unseen += samples[0].len() * samples[1].len();
-                if unseen >= UNSEEN {
-                    unseen = 0;
-                    if parallel.is_stopped() {
-                        return;
-                    }
-                }
-                let Some(pooled) = self.pooled(plane, samples, parallel) else { return };
-                *to = pooled;
-            }
-        }
-    }
-
-    /// Pools the samples of a bin; `None` where the request has ended before all are read.
-    fn pooled<W: Number>(&self, plane: Plane<'_, W>, [rows, columns]: [&Bin; 2], parallel: &dyn Parallel) -> Option<W> {
-        let piece = (UNSEEN / columns.len().max(1)).max(1);
-        let goes_on = |number: usize| number == 0 || !parallel.is_stopped();
-        if self.max {
-            let mut most = None;
-            for (number, rows) in rows.neighbours.chunks(piece).enumerate() {
-                if !goes_on(number) {
-                    return None;
-                }
-                most = greatest(plane, [rows, &columns.neighbours], most);
-            }
-            return Some(most.unwrap_or_default());
-        }
-        let mut sum = W::default();
-        for (number, rows) in rows.taps.chunks(piece).enumerate() {
-            if !goes_on(number) {
-                return None;
-            }
-            sum = total(plane, [rows, &columns.taps], sum);
-        }
-        Some(sum / W::of((rows.samples * columns.samples).max(1) as f64))
-    }
-
-    /// Samples of all regions in a channel.
-    fn samples(&self, regions: &[Region]) -> f64 {
-        let samples = |extent: &Extent, bins: usize| extent.samples.max(1.0) * bins as f64;
-        let of_region = |region: &Region| samples(&region.rows, self.bins[0]) * samples(&region.columns, self.bins[1]);
-        regions.iter().map(of_region).sum()
-    }
-
-    /// Pools all regions of images of `f32`: block by block where samples read more than the images have.
-    fn align_floats(&self, io: &Io<'_>, regions: &[Region], parallel: &dyn Parallel) -> Result<Tensor, NodeError> {
-        let (input, mut to) = (io.input(0)?, io.alloc(0)?);
-        let (image, samples) = (Image::new(input, input.as_slice::<f32>()?)?, self.samples(regions));
-        let read = 4.0 * samples * image.channels as f64;
-        let few = image.channels < LANES / 2 || regions.len() < parallel.threads();
-        if few || to.is_empty() || read < input.len() as f64 {
-            return self.align::<f32>(io, regions, parallel);
-        }
-        let blocks = Blocks::of(&image, parallel);
-        // A block of channels takes as long as one channel by itself.
-        let work = samples * (image.channels.div_ceil(LANES) * SAMPLING) as f64;
-        self.pool_blocks(&blocks, regions, work as usize, parallel, to.as_mut_slice()?);
-        Ok(to)
-    }
-
-    /// Pools all regions, their planes shared out between threads.
-    fn align<W: Number + Wide + Element>(
-        &self,
-        io: &Io<'_>,
-        regions: &[Region],
-        parallel: &dyn Parallel,
-    ) -> Result<Tensor, NodeError> {
-        let (input, to) = (io.input(0)?, io.alloc(0)?);
-        if to.is_empty() {
-            return Ok(to);
-        }
-        let values = lent::<W>(input)?;
-        let image = Image::new(input, &values)?;
-        let work = self.samples(regions) * (image.channels * SAMPLING) as f64;
-        let pooling = Pooling { image, regions, parallel };
-        let planes = (regions.len() * image.channels).div_ceil(task_count(work as usize, parallel));
-        let area = self.bins[0] * self.bins[1];
-        filled(to, |output| {
-            for_each_chunk(parallel, output, planes * area, &|index, output| {
-                self.pool(&pooling, index * planes, output);
-            });
-            Ok(())
-        })
-    }
-}
-
-impl Extent {
-    /// The bins in an axis of `size` elements: their samples one by one, or what the samples read in total.
-    fn bins(&self, bins: usize, size: usize, one_by_one: bool) -> Vec<Bin> {
-        let last = size as f64 - 1.0;
-        let sample = |place: f64| {
-            if !(-1.0..=size as f64).contains(&place) {
-                return None;
-            }
-            let place = place.clamp(0.0, last);
-            let low = place.floor();
-            let high = (low + 1.0).min(last);
-            Some([(low as usize, 1.0 - (place - low)), (high as usize, place - low)])
-        };
-        let mut pace = Pace::default();
-        let of_bin = |number: usize| {
-            pace.step(4 * self.samples as usize);
-            let place = |index: usize| self.start + self.bin * (number as f64 + (index as f64 + 0.5) / self.samples);
-            let samples = self.samples as usize;
-            let neighbours = (0..samples).map(|index| sample(place(index)));
-            let mut kept = Vec::new();
-            let mut taps = memory::with_capacity(if one_by_one { 0 } else { (2 * samples).min(size) });
-            if one_by_one {
-                kept = neighbours.collected();
-            } else {
-                neighbours.flatten().flatten().for_each(|(at, weight)| add_tap(&mut taps, at, weight));
-            }
-            Bin { samples, neighbours: kept, taps }
-        };
-        (0..bins).map(of_bin).collected()
-    }
-}
-
-/// A bin along one axis.
-struct Bin {
-    /// How many samples it has.
-    samples: usize,
-    /// The samples, where they are looked at one by one.
-    neighbours: Vec<Neighbours>,
-    /// The elements that all samples read, each with the sum of its weights, where samples are added.
-    taps: Vec<(usize, f64)>,
-}
-
-impl Bin {
-    /// What is read along the axis.
-    fn len(&self) -> usize {
-        self.neighbours.len().max(self.taps.len())
-    }
-}
-
-/// Adds the weight of an element. Samples lie in order along an axis, so that an element met before is one of the last
-/// two.
-fn add_tap(taps: &mut Vec<(usize, f64)>, at: usize, weight: f64) {
-    match taps.iter_mut().rev().take(2).find(|(known, _)| *known == at) {
-        Some((_, sum)) => *sum += weight,
-        None => taps.push((at, weight)),
-    }
-}
-
-/// Images in planes of channels.
-#[derive(Clone, Copy)]
-struct Image<'a, W> {
-    values: &'a [W],
-    channels: usize,
-    height: usize,
-    width: usize,
-}
-
-impl<'a, W> Image<'a, W> {
-    /// The images of a tensor with these elements.
-    fn new(tensor: &Tensor, values: &'a [W]) -> Result<Image<'a, W>, NodeError> {
-        match tensor.shape() {
-            &[_, channels, height, width] => Ok(Image { values, channels, height, width }),
-            shape => Err(refused(format!("images of shape {shape:?}"))),
-        }
-    }
-
-    fn plane(&self, batch: usize, channel: usize) -> Plane<'a, W> {
-        let area = self.height * self.width;
-        let values = &self.values[(batch * self.channels + channel) * area..][..area];
-        Plane { values, width: self.width }
-    }
-}
-
-/// One channel of an image.
-#[derive(Clone, Copy)]
-struct Plane<'a, W> {
-    values: &'a [W],
-    width: usize,
-}
-
-impl<W: Number> Plane<'_, W> {
-    /// The four neighbours of a sample with their weights.
-    #[inline]
-    fn parts(&self, row: [(usize, f64); 2], column: [(usize, f64); 2]) -> [W; 4] {
-        let part = |(y, wy): (usize, f64), (x, wx): (usize, f64)| self.values[y * self.width + x] * W::of(wy * wx);
-        [part(row[0], column[0]), part(row[0], column[1]), part(row[1], column[0]), part(row[1], column[1])]
-    }
-}
-
-/// The samples of a region's bins along both axes.
-struct Tables {
-    region: usize,
-    rows: Vec<Bin>,
-    columns: Vec<Bin>,
-}
-
-/// The operands that all tasks of a pooling share.
-struct Pooling<'a, W> {
-    image: Image<'a, W>,
-    regions: &'a [Region],
-    parallel: &'a dyn Parallel,
-}
-
-/// `before` and the sum of samples: weights of rows and of columns are factors of each element's weight. Samples outside
-/// are zero.
-fn total<W: Number>(plane: Plane<'_, W>, [rows, columns]: [&[(usize, f64)]; 2], before: W) -> W {
-    let mut sum = before;
-    for &(row, by_row) in rows {
-        let line = &plane.values[row * plane.width..][..plane.width];
-        for &(column, by_column) in columns {
-            sum = sum + line[column] * W::of(by_row * by_column);
-        }
-    }
-    sum
-}
-
-/// The greatest of `before` and the weighted neighbours of samples, not of their sums: so ONNX defines it.
-fn greatest<W: Number>(plane: Plane<'_, W>, [rows, columns]: [&[Neighbours]; 2], before: Option<W>) -> Option<W> {
-    let mut greatest = before;
-    for &row in rows {
-        for &column in columns {
-            // Samples outside count as zero.
-            let parts = row.zip(column).map_or([W::default(); 4], |(row, column)| plane.parts(row, column));
-            greatest = parts.into_iter().chain(greatest).reduce(W::larger);
-        }
-    }
-    greatest
 }
 
 impl Node for RoiAlign {
@@ -387,13 +83,37 @@ impl Node for RoiAlign {
         }
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
-        let image = io.input(0)?;
-        let batches = image.shape().first().copied().unwrap_or(0);
-        let regions = self.regions(&widened::<f64>(io.input(1)?)?, io.input(2)?, batches)?;
-        let output = match image.dtype() {
-            DType::F32 => self.align_floats(io, &regions, cx.parallel)?,
-            _ => self.align::<f64>(io, &regions, cx.parallel)?,
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        _: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        let (&[images, channels, height, width], &[regions, _]) =
+            (required(inputs, 0)?.shape(), required(inputs, 1)?.shape())
+        else {
+            return Err(refused("images and regions of other ranks"));
+        };
+        let [images, channels, height, width, regions] =
+            [images, channels, height, width, regions].map(|size| size as u64);
+        let (bins, samples) = (self.bins.map(|size| size as u64), self.samples as u64);
+        let regions = Regions { images, channels, size: [height, width], regions, bins, samples, max: self.max };
+        Ok(Prepared::new(cx.executor(&cx.key(RegionsProblem { regions }))?))
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let pooler = prepared.get::<Pooler>()?;
+        let (image, to) = (io.input(0)?, io.alloc(0)?);
+        let batch = image.shape().first().copied().unwrap_or(0);
+        let regions = self.regions(&widened::<f64>(io.input(1)?)?, io.input(2)?, batch)?;
+        let output = if image.dtype() == DType::F32 {
+            let spec = TensorSpec { dtype: DType::F32, shape: [pooler.scratch()].into_iter().collect() };
+            let (mut scratch, mut to) = (Tensor::from_pool(cx.buffers, spec)?, to);
+            pooler.run(image.as_slice()?, &regions, scratch.as_mut_slice()?, to.as_mut_slice()?, cx.parallel)?;
+            to
+        } else {
+            let values = lent::<f64>(image)?;
+            filled(to, |output| Ok(pooler.run_double(&values, &regions, output, cx.parallel)?))?
         };
         io.push(output);
         Ok(())

@@ -29,6 +29,7 @@ pub mod quantized;
 pub mod recurrent;
 pub mod reduce;
 mod refusal;
+pub mod regions;
 pub mod request;
 pub mod resize;
 pub mod rotary;
@@ -97,6 +98,7 @@ families! {
         quantized_keys: quantized::QuantizedKey,
         recurrent_keys: recurrent::RecurrentKey,
         reduce_keys: reduce::ReduceKey,
+        regions_keys: regions::RegionsKey,
         request_keys: request::RequestKey,
         resize_keys: resize::ResizeKey,
         rotary_keys: rotary::RotaryKey,

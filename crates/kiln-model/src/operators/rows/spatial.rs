@@ -261,8 +261,7 @@ pub(in crate::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(spatial::regions),
-        ..Operator::plain(
-            work::SCATTERED,
+        ..Operator::keyed(
             Uncounted,
             "",
             "RoiAlign",
