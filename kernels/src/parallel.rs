@@ -5,9 +5,11 @@ use std::ops::Range;
 
 mod copy;
 mod pool;
+mod shares;
 
 pub use copy::{copy, copy_runs};
 pub use pool::Pool;
+pub use shares::{Reads, in_shares};
 
 /// A fork-join over numbered tasks. The caller's thread takes part; `run` returns when every task has returned.
 pub trait Parallel: Sync {
@@ -16,6 +18,16 @@ pub trait Parallel: Sync {
 
     /// Calls `task(0)` to `task(tasks - 1)`, each exactly once, in any order and on any of the threads.
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync));
+
+    /// Calls `task` once on the caller's thread, with 0, and once on each other thread that comes before the caller is
+    /// done, with its number: 1 to [`threads`](Parallel::threads) less 1, the same in every fork. For work that threads
+    /// take from each other, because any of them may have to do all of it.
+    fn each_thread(&self, task: &(dyn Fn(usize) + Sync)) {
+        task(0);
+    }
+
+    /// Announces what the next fork reads. Threads learn what follows it, and prefetch that while they wait.
+    fn expect(&self, _: Reads) {}
 
     /// Whether the request has been cancelled. Drivers check between blocks of work that take long together, and then
     /// return with their outputs unfinished; the caller that cancelled discards these.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use kiln_kernels::memory::{self, IsOver};
-use kiln_kernels::parallel::Parallel;
+use kiln_kernels::parallel::{Parallel, Reads};
 
 /// Cancels requests from any thread; clones are the same handle. A request with a handle that was used before ends at
 /// once.
@@ -161,6 +161,15 @@ impl Parallel for Watched<'_> {
                 memory::beside(asked.as_ref(), || task(index));
             }
         });
+    }
+
+    fn each_thread(&self, task: &(dyn Fn(usize) + Sync)) {
+        let asked = memory::asked();
+        self.threads.each_thread(&|thread| memory::beside(asked.as_ref(), || task(thread)));
+    }
+
+    fn expect(&self, reads: Reads) {
+        self.threads.expect(reads);
     }
 
     fn is_stopped(&self) -> bool {

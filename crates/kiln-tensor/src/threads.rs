@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kiln_kernels::parallel::Reads;
 use kiln_kernels::{Parallel, Pool, Serial};
 
 /// A fork-join pool in which the calling thread takes part. Its clones are the same pool, which many sessions may use:
@@ -59,6 +60,14 @@ impl Parallel for Threads {
 
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
         self.pool.run(tasks, task);
+    }
+
+    fn each_thread(&self, task: &(dyn Fn(usize) + Sync)) {
+        self.pool.each_thread(task);
+    }
+
+    fn expect(&self, reads: Reads) {
+        self.pool.expect(reads);
     }
 }
 

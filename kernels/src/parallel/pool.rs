@@ -9,7 +9,11 @@
 //! caller then lacks. A thread that finds itself there yields while it spins. It does not sleep at once, because a
 //! thread that can run is moved when another core is idle, and one that sleeps is woken on the same core again.
 //!
+//! A thread that waits prefetches what the next fork is expected to read ([`foresight`]).
+//!
 //! Independent of what tasks do.
+
+mod foresight;
 
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -19,9 +23,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::Parallel;
+use super::{Parallel, Reads};
 use crate::crash::Trail;
 use crate::fork::Origin;
+
+use foresight::{Foresight, Prefetch};
 
 /// How long a thread without work spins before it sleeps: longer than the serial parts between the forks of a request,
 /// and short enough that the core does not look busy afterwards.
@@ -53,6 +59,7 @@ struct Shared {
     /// The core on which the last fork began.
     core: Line<AtomicUsize>,
     stop: AtomicBool,
+    foresight: Foresight,
     /// The first panic of a worker's task.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
@@ -67,15 +74,24 @@ unsafe impl Send for Shared {}
 #[derive(Clone, Copy, Debug)]
 struct Job {
     task: *const (dyn Fn(usize) + Sync),
-    tasks: usize,
+    tasks: Tasks,
     /// The caller's marks, for the last line of a crash.
     trail: Trail,
+}
+
+/// How often the task of a fork is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tasks {
+    /// With each of as many numbers, on any thread.
+    Numbered(usize),
+    /// On each thread, with the thread's number. There are as many threads.
+    Each(usize),
 }
 
 /// A value alone on a pair of cache lines, so that threads that spin on it do not slow down others.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Line<T>(T);
+pub(super) struct Line<T>(pub(super) T);
 
 /// The state of a fork in one word: its number, how many workers may enter, whether it is closed, how many are inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,10 +133,11 @@ impl Pool {
         let shared = Arc::new(Shared {
             gate: Line(AtomicU64::new(Gate::CLOSED)),
             next: Line::default(),
-            job: UnsafeCell::new(Job { task: &|_| (), tasks: 0, trail: Trail::NONE }),
+            job: UnsafeCell::new(Job { task: &|_| (), tasks: Tasks::Numbered(0), trail: Trail::NONE }),
             sleeping: (0..count).map(|_| Line::default()).collect(),
             core: Line(AtomicUsize::new(usize::MAX)),
             stop: AtomicBool::new(false),
+            foresight: Foresight::default(),
             panic: Mutex::new(None),
         });
         let (workers, busy, origin) = (Vec::with_capacity(count), AtomicBool::new(false), Origin::here());
@@ -156,13 +173,33 @@ impl Parallel for Pool {
     }
 
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
-        let here = self.origin.is_here();
-        let alone = tasks < 2 || self.workers.is_empty() || !here || self.busy.swap(true, Ordering::Acquire);
-        if alone {
-            return (0..tasks).for_each(task);
+        self.fork(Tasks::Numbered(tasks), task);
+    }
+
+    fn each_thread(&self, task: &(dyn Fn(usize) + Sync)) {
+        self.fork(Tasks::Each(self.threads()), task);
+    }
+
+    fn expect(&self, reads: Reads) {
+        if !self.workers.is_empty() {
+            self.shared.foresight.expect(reads);
         }
-        let fork = Fork::open(self, tasks, task);
-        self.shared.take_tasks(tasks, task);
+    }
+}
+
+impl Pool {
+    fn fork(&self, tasks: Tasks, task: &(dyn Fn(usize) + Sync)) {
+        let (Tasks::Numbered(count) | Tasks::Each(count)) = tasks;
+        let here = self.origin.is_here();
+        let alone = count < 2 || self.workers.is_empty() || !here || self.busy.swap(true, Ordering::Acquire);
+        if alone {
+            return match tasks {
+                Tasks::Numbered(count) => (0..count).for_each(task),
+                Tasks::Each(_) => task(0),
+            };
+        }
+        let fork = Fork::open(self, tasks, count - 1, task);
+        self.shared.take_part(tasks, 0, task);
         drop(fork);
         let panic = self.shared.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(panic) = panic {
@@ -177,9 +214,9 @@ struct Fork<'a> {
 }
 
 impl<'a> Fork<'a> {
-    fn open(pool: &'a Pool, tasks: usize, task: &(dyn Fn(usize) + Sync)) -> Fork<'a> {
+    fn open(pool: &'a Pool, tasks: Tasks, most: usize, task: &(dyn Fn(usize) + Sync)) -> Fork<'a> {
         let shared = &*pool.shared;
-        let wanted = pool.workers.len().min(tasks - 1);
+        let wanted = pool.workers.len().min(most);
         // SAFETY: only the lifetime changes. Workers dereference the pointer only inside the gate, and the fork that is
         // returned is not dropped before all have left.
         let task: &'static (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(task) };
@@ -224,8 +261,10 @@ fn this_core() -> usize {
 }
 
 impl Shared {
-    /// Runs tasks until none is left. Each is taken when a thread is free for it, so a slow core does not delay others.
-    fn take_tasks(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+    /// The part of a thread in a fork. Numbered tasks are run until none is left. Each is taken when a thread is free for
+    /// it, so a slow core does not delay others.
+    fn take_part(&self, tasks: Tasks, thread: usize, task: &(dyn Fn(usize) + Sync)) {
+        let Tasks::Numbered(tasks) = tasks else { return task(thread) };
         loop {
             let index = self.next.0.fetch_add(1, Ordering::Relaxed);
             if index >= tasks {
@@ -238,15 +277,17 @@ impl Shared {
     /// The loop of a worker.
     fn work(&self, worker: usize) {
         let mut seen = Gate(self.gate.0.load(Ordering::SeqCst)).number();
+        let mut prefetch = Prefetch::default();
         // The first fork may be older than this thread.
         self.join(worker);
-        while self.await_fork(worker, &mut seen) {
+        while self.await_fork(worker, &mut seen, &mut prefetch) {
             self.join(worker);
         }
     }
 
     /// Waits for a fork with another number than `seen` that wants this worker; false when the pool is dropped.
-    fn await_fork(&self, worker: usize, seen: &mut u32) -> bool {
+    fn await_fork(&self, worker: usize, seen: &mut u32, prefetch: &mut Prefetch) -> bool {
+        prefetch.turn_to(&self.foresight, self.sleeping.len() + 1, worker + 1);
         let mut start = Instant::now();
         loop {
             let before = *seen;
@@ -258,7 +299,9 @@ impl Shared {
                         return true;
                     }
                 }
-                std::hint::spin_loop();
+                if !prefetch.step() {
+                    std::hint::spin_loop();
+                }
             }
             if *seen != before {
                 // This worker was too late for it, but another fork will follow.
@@ -303,7 +346,7 @@ impl Shared {
             (&*job.task, job.tasks, job.trail)
         };
         // SAFETY: the caller, whose marks these are, waits until this thread has left the gate.
-        let work = || unsafe { trail.follow(|| self.take_tasks(tasks, task)) };
+        let work = || unsafe { trail.follow(|| self.take_part(tasks, worker + 1, task)) };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
             self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
         }

@@ -18,7 +18,7 @@ use super::FAMILY;
 use super::bytes::ByteRows;
 use super::layout::BlockPanels;
 use super::products::Products;
-use super::streams::{Ahead, Streams, WORDS};
+use super::streams::{Ahead, STREAMS, StreamKernels, Streams, WORDS};
 use crate::cpu::{CodeKey, CodeSource, Emitted};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
@@ -100,10 +100,8 @@ impl Arguments for DotArgs {
 #[derive(Clone, Debug)]
 pub(super) struct Dots {
     pub(super) rows: ByteRows,
-    /// The kernel of several panels side by side, as many as the level has registers for, and the kernel of one panel.
-    several: Option<Emitted<BlockDotCode>>,
-    one: Emitted<BlockDotCode>,
-    pub(super) streams: usize,
+    /// As many panels side by side as the level has registers for.
+    pub(super) kernels: StreamKernels<BlockDotCode>,
 }
 
 /// Operands of a call: heads and bytes of its rows, a panel, and where results go.
@@ -145,20 +143,18 @@ impl Dots {
             BlockDotCode::new(isa, &rows, streams, ahead).ok_or_else(refused)
         };
         let fits = |streams| key(streams).is_ok_and(|key| key.registers() <= usize::from(isa.registers()));
-        let streams = Streams::most(&rows.panels, most, fits);
         let make = |streams| Emitted::new(key(streams)?, CodeKey::BlockDot, source);
-        let several = (streams > 1).then(|| make(streams)).transpose()?;
-        Ok(Dots { rows, several, one: make(1)?, streams })
+        Ok(Dots { rows, kernels: StreamKernels::new(&rows.panels, most, fits, make)? })
     }
 
-    /// Computes the blocks `blocks` of the columns of `streams` panels, one or as many as the kernels read side by
-    /// side. C has the sums of earlier blocks.
+    /// Computes the blocks `blocks` of the columns of as many panels as the kernels have for `left` panels. C has the
+    /// sums of earlier blocks.
     ///
     /// # Safety
     ///
     /// `given` holds heads and bytes of the rows, the panels, and C and bias, if there is one, over whole panels. No
     /// other task touches those columns of C.
-    pub(super) unsafe fn run(&self, operands: DotOperands, blocks: Range<usize>, streams: usize, given: &Given) {
+    pub(super) unsafe fn run(&self, operands: DotOperands, blocks: Range<usize>, left: usize, given: &Given) {
         let (of, rows) = (&self.rows.panels, self.rows.rows);
         let (each, first) = (of.block_words(), blocks.start * of.block_words());
         let words = of.words().min(blocks.end * each) - first;
@@ -179,9 +175,8 @@ impl Dots {
             from,
             from_stride,
         };
-        let kernel = self.several.as_ref().filter(|_| streams > 1).unwrap_or(&self.one);
         // SAFETY: the caller's contract; the struct is the one that the emitter reads.
-        unsafe { kernel.call(&args, given) }
+        unsafe { self.kernels.of(left).1.call(&args, given) }
     }
 }
 
@@ -477,7 +472,7 @@ impl BlockDotCode {
     fn load_words(&self, asm: &mut Asm, vector: u8, ahead: u8, to: Vreg) {
         let at = self.panels().words(asm, vector, ahead);
         asm.vxor(to, self.flip(), at);
-        self.ahead.prefetch(asm, at);
+        self.ahead.prefetch(asm, at, if self.rows == 1 { self.streams } else { STREAMS as u8 });
     }
 
     /// The address of a row's bytes for a part of a word, `ahead` words from the current one.

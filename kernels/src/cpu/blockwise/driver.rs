@@ -24,10 +24,11 @@ use crate::cpu::gemm::rows::part;
 use crate::cpu::gemm::tile::{LeftRows, RightColumns, TileArgs, TileCode};
 use crate::cpu::gemm::tile_size::least_waste;
 use crate::cpu::gemm::{Tiles, most_rows};
+use crate::cpu::machine::Caches;
 use crate::error::{KernelError, Result};
 use crate::isa::{Extensions, Isa};
 use crate::jit::Given;
-use crate::parallel::{Disjoint, Parallel, for_each_chunk};
+use crate::parallel::{Disjoint, Parallel, Reads, for_each_chunk, in_shares};
 use crate::problem::blockwise::{BlockFormat, ZeroPoints};
 use crate::problem::description::{count, sizes};
 
@@ -226,7 +227,7 @@ impl BlockProduct {
             let dots = |rows, streams| Dots::new(isa, ByteRows { panels, rows, products }, streams, ahead, source);
             let groups = dots(rows, STREAMS)?;
             let rest = shape.m() % rows;
-            let rest = (rest > 0).then(|| dots(rest, groups.streams)).transpose()?;
+            let rest = (rest > 0).then(|| dots(rest, groups.kernels.most())).transpose()?;
             Kernels::Bytes { groups, rest }
         } else if shape.reads_codes(isa) && !source.in_order() {
             Kernels::Rows(Row::new(isa, panels, ahead, source)?)
@@ -320,7 +321,8 @@ impl BlockProduct {
                 self.add_blocks(left, sums);
                 let (scratch, c) = (Disjoint::new(scratch), Disjoint::new(c));
                 let buffers = Buffers { left, weights, bias, scratch, c, given };
-                self.tasks(parallel, &|_, panels| self.few_rows(row, sums, &buffers, panels));
+                let pieces = [row.kernels.most(), row.kernels.fewer()];
+                self.shared(pieces, weights, parallel, &|panels| self.few_rows(row, sums, &buffers, panels));
             }
             Kernels::Bytes { groups, rest } => {
                 let last = scratch.len() - (1 + groups.rows.rows) * self.panels.width;
@@ -328,7 +330,7 @@ impl BlockProduct {
                 let rows = self.quantised(groups, rest.as_ref(), &left[..m * k], rows, parallel);
                 let (scratch, c) = (Disjoint::new(scratch), Disjoint::new(c));
                 let buffers = Buffers { left, weights, bias, scratch, c, given };
-                self.tasks(parallel, &|_, panels| {
+                let multiply = |panels: Range<usize>| {
                     let chunk = (ROW_BYTES / (4 * groups.rows.len())).max(1) * groups.rows.rows;
                     for first in (0..m).step_by(chunk) {
                         if parallel.is_stopped() {
@@ -342,7 +344,13 @@ impl BlockProduct {
                             Part { rows: first..m.min(first + chunk), panels: panels.clone() },
                         );
                     }
-                });
+                };
+                // One group reads each panel once.
+                if m <= groups.rows.rows {
+                    self.shared([groups.kernels.most(), groups.kernels.fewer()], weights, parallel, &multiply);
+                } else {
+                    self.tasks(parallel, &|_, panels| multiply(panels));
+                }
             }
             Kernels::Tiled(amx) => amx.run(AmxOperands { left, weights, bias, c, given }, scratch, parallel),
             Kernels::Tiles { expand, tile, tiles } => {
@@ -361,6 +369,25 @@ impl BlockProduct {
             }
         }
         Ok(())
+    }
+
+    /// Rows of one group, which read each panel once, so that memory bounds them. Threads take panels from each other:
+    /// one that has prefetched its own is done sooner. `pieces` are the panels that they take at once.
+    fn shared(
+        &self,
+        pieces: [usize; 2],
+        weights: &[u8],
+        parallel: &dyn Parallel,
+        product: &(dyn Fn(Range<usize>) + Sync),
+    ) {
+        let threads = parallel.threads();
+        if threads < 2 || self.blocks.tasks() < threads {
+            return self.tasks(parallel, &|_, panels| product(panels));
+        }
+        let room = Caches::of_machine().l2 / 2;
+        let (units, bytes) = (self.panels.count(), self.panels.panel_bytes());
+        parallel.expect(Reads { address: weights.as_ptr() as usize, units, bytes, room });
+        in_shares(parallel, units, pieces, product);
     }
 
     /// All tasks, each some panels.
@@ -404,7 +431,7 @@ impl BlockProduct {
         let whole = panels.end.min(n / width);
         let mut panel = panels.start;
         while panel < panels.end {
-            let streams = if panel < whole { row.streams(whole - panel) } else { 1 };
+            let left = whole.saturating_sub(panel).max(1);
             let weights = buffers.weights[panel * self.panels.panel_bytes()..].as_ptr();
             for index in 0..self.shape.m() {
                 let at = index * n + panel * width;
@@ -419,12 +446,12 @@ impl BlockProduct {
                 // one task has the narrower panel.
                 unsafe {
                     match panel < whole {
-                        true => row.run(operands, weights, streams, &buffers.given),
+                        true => row.run(operands, weights, left, &buffers.given),
                         false => self.last_panel(row, operands, weights, at, buffers),
                     }
                 }
             }
-            panel += streams;
+            panel += row.kernels.of(left).0;
         }
     }
 
@@ -491,7 +518,7 @@ impl BlockProduct {
         };
         let mut panel = part.panels.start;
         while panel < part.panels.end {
-            let streams = if panel + groups.streams <= whole { groups.streams } else { 1 };
+            let left = whole.saturating_sub(panel).max(1);
             for start in (0..self.panels.blocks()).step_by(blocks) {
                 let blocks = start..self.panels.blocks().min(start + blocks);
                 for first in part.rows.clone().step_by(each) {
@@ -508,13 +535,13 @@ impl BlockProduct {
                     // task has the narrower panel.
                     unsafe {
                         match panel < whole {
-                            true => dots.run(operands, blocks.clone(), streams, &buffers.given),
+                            true => dots.run(operands, blocks.clone(), left, &buffers.given),
                             false => self.last_panel_of_bytes(dots, operands, blocks.clone(), first, buffers),
                         }
                     }
                 }
             }
-            panel += streams;
+            panel += groups.kernels.of(left).0;
         }
     }
 

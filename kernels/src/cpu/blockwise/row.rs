@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::FAMILY;
 use super::decoder::Decoder;
 use super::layout::BlockPanels;
-use super::streams::{Ahead, STREAMS, Streams, WORDS};
+use super::streams::{Ahead, STREAMS, StreamKernels, Streams, WORDS};
 use crate::cpu::{CodeKey, CodeSource, Emitted};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
@@ -86,10 +86,8 @@ impl Arguments for RowArgs {
 pub(super) struct Row {
     panels: BlockPanels,
     table: [f32; ENTRIES],
-    /// The kernel of several panels side by side, as many as the level has registers for, and the kernel of one panel.
-    several: Option<Emitted<BlockRowCode>>,
-    one: Emitted<BlockRowCode>,
-    streams: usize,
+    /// As many panels side by side as the level has registers for.
+    pub(super) kernels: StreamKernels<BlockRowCode>,
 }
 
 /// Operands of a call: a row padded to whole words, sums of its blocks, and where its result goes.
@@ -108,15 +106,9 @@ impl Row {
         let vectors = (panels.width / isa.lanes()) as u8;
         let key = |streams: usize| BlockRowCode { isa, vectors, streams: streams as u8, codes, zeros, ahead };
         let fits = |streams| key(streams).registers() <= usize::from(isa.registers());
-        let streams = Streams::most(&panels, STREAMS, fits);
         let make = |streams| Emitted::new(key(streams), CodeKey::BlockRow, source);
-        let several = (streams > 1).then(|| make(streams)).transpose()?;
-        Ok(Row { panels, table: codes.table(), several, one: make(1)?, streams })
-    }
-
-    /// Panels that one call computes when `panels` panels are left.
-    pub(super) fn streams(&self, panels: usize) -> usize {
-        if panels >= self.streams { self.streams } else { 1 }
+        let kernels = StreamKernels::new(&panels, STREAMS, fits, make)?;
+        Ok(Row { panels, table: codes.table(), kernels })
     }
 
     /// Operands that are the kernels' own.
@@ -124,13 +116,13 @@ impl Row {
         given.read("the numbers of codes", &self.table)
     }
 
-    /// Computes the columns of `streams` panels, as [`Row::streams`] counts them. The first panel is at `panels`.
+    /// Computes the columns of as many panels as the kernels have for `left` panels. The first panel is at `panels`.
     ///
     /// # Safety
     ///
     /// `given` holds what [`Row::given`] adds, the row, the sums, the panels, and C and bias, if there is one, over
     /// whole panels. No other task touches those columns of C.
-    pub(super) unsafe fn run(&self, operands: RowOperands, panels: *const u8, streams: usize, given: &Given) {
+    pub(super) unsafe fn run(&self, operands: RowOperands, panels: *const u8, left: usize, given: &Given) {
         let (words, each) = (self.panels.words(), self.panels.block_words());
         let args = RowArgs {
             left: operands.left,
@@ -144,9 +136,8 @@ impl Row {
             c: operands.c,
             bias: operands.bias,
         };
-        let kernel = self.several.as_ref().filter(|_| streams > 1).unwrap_or(&self.one);
         // SAFETY: the caller's contract; the struct is the one that the emitter reads.
-        unsafe { kernel.call(&args, given) }
+        unsafe { self.kernels.of(left).1.call(&args, given) }
     }
 }
 
@@ -273,7 +264,7 @@ impl BlockRowCode {
         for vector in 0..self.vectors() {
             let at = self.panels().words(asm, vector, 0);
             asm.vload(self.words(vector), at);
-            self.ahead.prefetch(asm, at);
+            self.ahead.prefetch(asm, at, self.streams);
         }
         for index in 0..self.codes.per_word() {
             asm.vbroadcast(self.element(), Mem::at(LEFT, 4 * index as i32));

@@ -2,8 +2,11 @@
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use super::layout::BlockPanels;
+use crate::cpu::Emitted;
+use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::{Asm, Gpr, Mem, Vreg};
 use crate::problem::blockwise::ZeroPoints;
@@ -19,10 +22,10 @@ pub(super) const STREAMS: usize = 4;
 /// 25 % less. So the best for a single row is measured (`cpu::machine::Figures`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Ahead {
-    /// 256 bytes.
+    /// 256 bytes of each of four panels.
     #[default]
     Near,
-    /// 2,048 bytes.
+    /// 2,048 bytes of each of four panels.
     Far,
 }
 
@@ -38,15 +41,55 @@ impl Ahead {
         if rows == 1 { self } else { Ahead::Far }
     }
 
-    /// Emits the prefetch of what lies this far from `at`.
-    pub(super) fn prefetch(self, asm: &mut Asm, at: Mem) {
+    /// Emits the prefetch of what lies this far from `at`, in one of `streams` panels that a single row reads side by
+    /// side. As many bytes are on their way from memory, however many panels they belong to.
+    pub(super) fn prefetch(self, asm: &mut Asm, at: Mem, streams: u8) {
         if Ahead::matters(asm.isa()) {
             let bytes = match self {
                 Ahead::Near => 256,
                 Ahead::Far => 2048,
             };
-            asm.prefetch(at.plus(bytes));
+            asm.prefetch(at.plus(bytes * STREAMS as i32 / i32::from(streams.max(1))));
         }
+    }
+}
+
+/// Kernels of one row or of some, each for another number of panels side by side.
+#[derive(Clone, Debug)]
+pub(super) struct StreamKernels<K> {
+    /// Panels and the kernel, most panels first. The last is the kernel of one panel.
+    kernels: SmallVec<[(usize, Emitted<K>); 3]>,
+}
+
+impl<K> StreamKernels<K> {
+    /// The kernels for at most `most` panels side by side that `fit` and that the matrix has whole.
+    pub(super) fn new(
+        panels: &BlockPanels,
+        most: usize,
+        fits: impl Fn(usize) -> bool,
+        make: impl Fn(usize) -> Result<Emitted<K>>,
+    ) -> Result<StreamKernels<K>> {
+        let most = most.min(panels.n / panels.width);
+        let several = [STREAMS, STREAMS / 2].into_iter().filter(|&count| count <= most && fits(count));
+        let kernels = several.chain([1]).map(|count| Ok((count, make(count)?))).collect::<Result<_>>()?;
+        Ok(StreamKernels { kernels })
+    }
+
+    /// Most panels side by side.
+    pub(super) fn most(&self) -> usize {
+        self.kernels[0].0
+    }
+
+    /// The second most panels side by side, where there are several kernels.
+    pub(super) fn fewer(&self) -> usize {
+        self.kernels.get(1).map_or(1, |&(count, _)| count)
+    }
+
+    /// Panels that one call computes where `left` panels are left, and its kernel.
+    pub(super) fn of(&self, left: usize) -> (usize, &Emitted<K>) {
+        let (one, several) = self.kernels.split_last().expect("there is always the kernel of one panel");
+        let (count, kernel) = several.iter().find(|&&(count, _)| count <= left).unwrap_or(one);
+        (*count, kernel)
     }
 }
 
@@ -69,12 +112,6 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// The most panels side by side, at most `most`, whose kernel `fits` and which the matrix has whole.
-    pub(super) fn most(panels: &BlockPanels, most: usize, fits: impl Fn(usize) -> bool) -> usize {
-        let whole = panels.n / panels.width;
-        [STREAMS, 2].into_iter().find(|&count| count <= most && count <= whole && fits(count)).unwrap_or(1)
-    }
-
     /// Whether a kernel can have them.
     pub(super) fn are_some(self) -> bool {
         self.vectors > 0 && [1, 2, 4].contains(&self.count)

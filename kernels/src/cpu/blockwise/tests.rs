@@ -4,7 +4,7 @@ use super::*;
 use crate::cpu::canaries::{Canaried, Poisoned, Scoped, levels};
 use crate::isa::{Extension, Extensions, Isa};
 use crate::jit::interpreted;
-use crate::parallel::Serial;
+use crate::parallel::{Parallel, Pool, Serial};
 use crate::{EmitEach, reference};
 
 /// The extensions of the tests' processors: emulated where this machine lacks them.
@@ -199,6 +199,30 @@ fn a_row_has_the_same_numbers_among_many() {
             };
             let (one, many) = (of(1), of(9));
             assert!(many.chunks_exact(70).all(|row| row == one), "{isa} {format:?}");
+        }
+    }
+}
+
+#[test]
+fn threads_that_take_panels_from_each_other_give_the_bits_of_one_thread() {
+    let pool = Pool::new(3, "panels").unwrap();
+    for isa in levels() {
+        for (m, left) in [(1, LeftElements::Floats), (1, LeftElements::Bytes), (2, LeftElements::Bytes)] {
+            let format = BlockFormat { codes: Codes::Int4, zeros: ZeroPoints::Bytes, block: 32 };
+            // 44 panels of AVX-512 and a part of one.
+            let shape = BlockProductShape { m, n: 1425, k: 96, format, bias: true, left };
+            let case = Case::new(shape, 7);
+            let packed = case.pack(isa, &case.source(true, false));
+            let blocks = BlockProductBlocks::pick(isa, VNNI, &shape, 3);
+            let product = BlockProduct::new(isa, shape, blocks, Ahead::default(), &EmitEach).unwrap();
+            let run = |parallel: &dyn Parallel| {
+                let (mut c, mut scratch) = (vec![0.0; m as usize * 1425], vec![0.0; product.scratch_len()]);
+                product.run(&case.left, &packed, Some(&case.bias), &mut c, &mut scratch, parallel).unwrap();
+                c
+            };
+            let alone = run(&Serial);
+            // In later turns threads prefetch what they are about to read.
+            assert!((0..20).all(|_| run(&pool) == alone), "{isa} {shape:?}");
         }
     }
 }

@@ -39,6 +39,29 @@ fn forks_in_quick_succession_never_mix_their_tasks() {
 }
 
 #[test]
+fn each_thread_is_called_with_its_own_number() {
+    let pool = pool(3);
+    let known: Mutex<[Option<ThreadId>; 3]> = Mutex::default();
+    for turn in 0..50 {
+        // All three must be inside at once to get past the barrier.
+        let barrier = Barrier::new(3);
+        pool.each_thread(&|thread| {
+            let here = std::thread::current().id();
+            assert_eq!(*known.lock().unwrap()[thread].get_or_insert(here), here, "thread {thread} in turn {turn}");
+            barrier.wait();
+        });
+    }
+    assert_eq!(known.lock().unwrap()[0], Some(std::thread::current().id()), "the caller is number 0");
+    let alone = AtomicUsize::new(0);
+    pool.run(2, &|_| {
+        pool.each_thread(&|thread| {
+            alone.fetch_add(1 + 10 * thread, Ordering::Relaxed);
+        });
+    });
+    assert_eq!(alone.into_inner(), 2, "within a fork, the caller alone");
+}
+
+#[test]
 fn sleeping_threads_are_woken() {
     let pool = pool(3);
     for _ in 0..5 {

@@ -1,0 +1,179 @@
+//! What the next fork is expected to read, and its prefetching.
+//!
+//! A language model multiplies one row by the same matrices in the same order for each token, and memory is idle while
+//! one thread computes what lies between two products. So callers announce what a fork reads, the pool keeps what
+//! followed it the last time, and threads that wait prefetch their share of that. A wrong guess costs reads of memory,
+//! bounded by the room that the announcement grants.
+//!
+//! Callers write and threads read without a lock, so what a thread reads may be parts of two announcements. That is as
+//! harmless as a wrong guess: prefetching any address reads nothing and does not fault.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::Line;
+use crate::parallel::Reads;
+
+/// Announcements whose successors are kept, a power of two. A language model of 80 layers has 560 products.
+const KEPT: usize = 1024;
+
+/// Cache lines that are prefetched between two looks at the gate.
+const AT_ONCE: usize = 4;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// An announcement in cells that are read and written one by one.
+#[derive(Debug, Default)]
+struct Cell {
+    address: AtomicUsize,
+    units: AtomicUsize,
+    bytes: AtomicUsize,
+    room: AtomicUsize,
+}
+
+impl Cell {
+    fn set(&self, reads: Reads) {
+        self.address.store(reads.address, Ordering::Relaxed);
+        self.units.store(reads.units, Ordering::Relaxed);
+        self.bytes.store(reads.bytes, Ordering::Relaxed);
+        self.room.store(reads.room, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Reads {
+        Reads {
+            address: self.address.load(Ordering::Relaxed),
+            units: self.units.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            room: self.room.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// What followed an announcement.
+#[derive(Debug, Default)]
+struct Follower {
+    /// The announcement's address.
+    of: AtomicUsize,
+    reads: Cell,
+}
+
+/// What was announced, and what is expected next.
+#[derive(Debug)]
+pub(super) struct Foresight {
+    followers: Box<[Follower]>,
+    /// The address of the last announcement.
+    last: AtomicUsize,
+    next: Line<Cell>,
+}
+
+impl Default for Foresight {
+    fn default() -> Foresight {
+        let followers = (0..KEPT).map(|_| Follower::default()).collect();
+        Foresight { followers, last: AtomicUsize::new(0), next: Line::default() }
+    }
+}
+
+impl Foresight {
+    /// Learns that this follows what was announced before, and expects what followed it the last time.
+    pub(super) fn expect(&self, reads: Reads) {
+        let before = self.follower(self.last.swap(reads.address, Ordering::Relaxed));
+        before.0.of.store(before.1, Ordering::Relaxed);
+        before.0.reads.set(reads);
+        let (follower, address) = self.follower(reads.address);
+        let known = follower.of.load(Ordering::Relaxed) == address;
+        self.next.0.set(if known { follower.reads.get() } else { Reads::default() });
+    }
+
+    /// Where the successor of what lies at an address is kept.
+    fn follower(&self, address: usize) -> (&Follower, usize) {
+        // Fibonacci hashing: panels begin at multiples of large powers of two.
+        let hash = (address as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - KEPT.trailing_zeros());
+        (&self.followers[hash as usize], address)
+    }
+}
+
+/// The prefetching of one thread.
+#[derive(Debug, Default)]
+pub(super) struct Prefetch {
+    reads: Reads,
+    /// The next address, and the one behind the last.
+    at: usize,
+    end: usize,
+}
+
+impl Prefetch {
+    /// Turns to the share that a thread has of what is expected, and goes on where that is still the same.
+    pub(super) fn turn_to(&mut self, foresight: &Foresight, threads: usize, thread: usize) {
+        let reads = foresight.next.0.get();
+        if reads != self.reads {
+            let share = reads.share(threads, thread);
+            *self = Prefetch { reads, at: share.start, end: share.end };
+        }
+    }
+
+    /// Prefetches some lines; false where nothing is left.
+    pub(super) fn step(&mut self) -> bool {
+        if self.at >= self.end {
+            return false;
+        }
+        for line in 0..AT_ONCE {
+            prefetch(self.at.wrapping_add(line * LINE));
+        }
+        self.at = self.at.saturating_add(AT_ONCE * LINE);
+        true
+    }
+}
+
+/// Asks for the line at an address to come to L2.
+fn prefetch(address: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: a prefetch is a hint that reads nothing and does not fault, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(std::ptr::without_provenance(address)) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reads(address: usize) -> Reads {
+        Reads { address, units: 10, bytes: 1000, room: 1 << 20 }
+    }
+
+    #[test]
+    fn what_followed_the_last_time_is_expected_again() {
+        let foresight = Foresight::default();
+        let announced = |addresses: &[usize]| {
+            addresses.iter().for_each(|&address| foresight.expect(reads(address)));
+            foresight.next.0.get().address
+        };
+        assert_eq!(announced(&[4096, 8192, 64]), 0, "the first turn knows nothing");
+        assert_eq!(announced(&[4096]), 8192);
+        assert_eq!(announced(&[8192]), 64);
+        assert_eq!(announced(&[64]), 4096, "the turn after this one");
+        assert_eq!(announced(&[128]), 0, "never announced before");
+        assert_eq!(announced(&[64]), 128, "the newest successor");
+    }
+
+    #[test]
+    fn a_thread_prefetches_its_share_once() {
+        let foresight = Foresight::default();
+        let kept: Vec<u8> = vec![0; 10_000];
+        let there = Reads { address: kept.as_ptr() as usize, ..reads(0) };
+        foresight.expect(there);
+        foresight.expect(reads(64));
+        foresight.expect(there);
+        foresight.expect(reads(64));
+        assert_eq!(foresight.next.0.get(), there);
+        let mut prefetch = Prefetch::default();
+        prefetch.turn_to(&foresight, 2, 1);
+        let steps = (0..).take_while(|_| prefetch.step()).count();
+        assert_eq!(steps, 5_000usize.div_ceil(AT_ONCE * LINE));
+        prefetch.turn_to(&foresight, 2, 1);
+        assert!(!prefetch.step(), "the same share again");
+    }
+}

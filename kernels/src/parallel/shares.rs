@@ -1,0 +1,142 @@
+//! Work that is divided into shares, one for each thread. A thread whose share is done takes what others have left.
+//!
+//! A thread always begins with the same share of equal work, so that it can prefetch what the share reads before the
+//! work begins ([`Reads`]). Pieces are taken from the front of one's own share and from the back of others'.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use smallvec::SmallVec;
+
+use super::pool::Line;
+use super::{Parallel, part};
+
+/// Memory that work is about to read, and reads again in every turn of a longer task: one run of equal units, such as
+/// the panels of a matrix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reads {
+    /// Where the units begin. It is used as a hint alone, and nothing is read through it.
+    pub address: usize,
+    /// Units, as many as there are pieces of work.
+    pub units: usize,
+    /// Bytes of a unit.
+    pub bytes: usize,
+    /// Bytes that a thread may hold in its caches until the work begins.
+    pub room: usize,
+}
+
+impl Reads {
+    /// The first addresses of the share of thread number `thread`, as many as it has room for.
+    #[must_use]
+    pub fn share(&self, threads: usize, thread: usize) -> Range<usize> {
+        if thread >= threads {
+            return 0..0;
+        }
+        let units = part(self.units, threads, thread);
+        let start = self.address.saturating_add(units.start.saturating_mul(self.bytes));
+        start..start.saturating_add(units.len().saturating_mul(self.bytes).min(self.room))
+    }
+}
+
+/// Calls `task` with pieces of `0..total` until all are done. `pieces` are the units of large pieces, and of small ones
+/// at the end of a share. Each thread begins with its own share, the one of [`Reads::share`].
+pub fn in_shares(parallel: &dyn Parallel, total: usize, pieces: [usize; 2], task: &(dyn Fn(Range<usize>) + Sync)) {
+    let threads = parallel.threads();
+    assert!(u32::try_from(total).is_ok(), "{total} units");
+    let shares: SmallVec<[Share; 8]> = (0..threads).map(|thread| Share::of(part(total, threads, thread))).collect();
+    parallel.each_thread(&|thread| {
+        let mine = thread.min(threads - 1);
+        while let Some(units) = shares[mine].take(pieces, Share::from_front) {
+            task(units);
+        }
+        for other in (1..threads).map(|step| (mine + step) % threads) {
+            while let Some(units) = shares[other].take(pieces, Share::from_back) {
+                task(units);
+            }
+        }
+    });
+}
+
+/// Units that no thread has taken: the first one, and the one behind the last.
+struct Share(Line<AtomicU64>);
+
+impl Share {
+    fn of(units: Range<usize>) -> Share {
+        Share(Line(AtomicU64::new(Share::word(units.start as u64, units.end as u64))))
+    }
+
+    fn word(start: u64, end: u64) -> u64 {
+        start << 32 | end
+    }
+
+    /// Takes a large piece, and a small one where no more than a large one is left, so that threads end together.
+    fn take(&self, pieces: [usize; 2], split: fn(u64, u64, u64) -> [u64; 4]) -> Option<Range<usize>> {
+        let [large, small] = pieces.map(|piece| piece.max(1) as u64);
+        let mut word = self.0.0.load(Ordering::Relaxed);
+        loop {
+            let (start, end) = (word >> 32, word & u64::from(u32::MAX));
+            let left = end.checked_sub(start).filter(|&left| left > 0)?;
+            let count = if left > large { large } else { left.min(small) };
+            let [first, behind, start, end] = split(start, end, count);
+            // What a unit writes is published when the fork ends.
+            let next = Share::word(start, end);
+            match self.0.0.compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Some(first as usize..behind as usize),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// What is taken, and what is left.
+    fn from_front(start: u64, end: u64, count: u64) -> [u64; 4] {
+        [start, start + count, start + count, end]
+    }
+
+    fn from_back(start: u64, end: u64, count: u64) -> [u64; 4] {
+        [end - count, end, start, end - count]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+    use crate::parallel::{Pool, Serial};
+
+    #[test]
+    fn every_unit_is_done_once_by_any_number_of_threads() {
+        for threads in [1, 2, 3, 9] {
+            let pool = Pool::new(threads, "shares").unwrap();
+            for (total, pieces) in [(0, [4, 2]), (1, [4, 1]), (7, [1, 1]), (28, [4, 2]), (29, [4, 2]), (1000, [7, 7])] {
+                let done: Vec<AtomicUsize> = (0..total).map(|_| AtomicUsize::new(0)).collect();
+                for turn in 1..=20 {
+                    in_shares(&pool, total, pieces, &|units| {
+                        assert!(units.len() <= pieces[0]);
+                        units.for_each(|unit| {
+                            done[unit].fetch_add(1, Ordering::Relaxed);
+                        });
+                    });
+                    assert!(done.iter().all(|done| done.load(Ordering::Relaxed) == turn), "{total} by {threads}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_caller_alone_does_what_others_would() {
+        let done = std::sync::Mutex::new(Vec::new());
+        in_shares(&Serial, 6, [2, 1], &|units| done.lock().unwrap().extend(units));
+        assert_eq!(done.into_inner().unwrap(), [0, 1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn a_share_is_cut_to_the_room_that_a_thread_has() {
+        let reads = Reads { address: 1 << 20, units: 7, bytes: 100, room: 250 };
+        assert_eq!(reads.share(2, 0), (1 << 20)..(1 << 20) + 250);
+        assert_eq!(reads.share(2, 1), (1 << 20) + 400..(1 << 20) + 650);
+        assert_eq!(Reads { room: 1000, ..reads }.share(2, 1), (1 << 20) + 400..(1 << 20) + 700);
+        assert_eq!(reads.share(2, 2), 0..0);
+        assert_eq!(Reads { address: usize::MAX, ..reads }.share(2, 1), usize::MAX..usize::MAX);
+    }
+}
