@@ -4,12 +4,15 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 mod copy;
+mod line;
 mod pool;
+mod reads;
 mod shares;
 
 pub use copy::{copy, copy_runs};
 pub use pool::Pool;
-pub use shares::{Reads, in_shares};
+pub use reads::Reads;
+pub use shares::in_shares;
 
 /// A fork-join over numbered tasks. The caller's thread takes part; `run` returns when every task has returned.
 pub trait Parallel: Sync {

@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::line::Line;
 use super::{Parallel, Reads};
 use crate::crash::Trail;
 use crate::fork::Origin;
@@ -87,11 +88,6 @@ enum Tasks {
     /// On each thread, with the thread's number. There are as many threads.
     Each(usize),
 }
-
-/// A value alone on a pair of cache lines, so that threads that spin on it do not slow down others.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(super) struct Line<T>(pub(super) T);
 
 /// The state of a fork in one word: its number, how many workers may enter, whether it is closed, how many are inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

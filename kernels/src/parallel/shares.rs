@@ -1,45 +1,18 @@
 //! Work that is divided into shares, one for each thread. A thread whose share is done takes what others have left.
 //!
 //! A thread always begins with the same share of equal work, so that it can prefetch what the share reads before the
-//! work begins ([`Reads`]). Pieces are taken from the front of one's own share and from the back of others'.
+//! work begins ([`Reads`](super::Reads)). Pieces are taken from the front of one's own share and from the back of others'.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
-use super::pool::Line;
+use super::line::Line;
 use super::{Parallel, part};
 
-/// Memory that work is about to read, and reads again in every turn of a longer task: one run of equal units, such as
-/// the panels of a matrix.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reads {
-    /// Where the units begin. It is used as a hint alone, and nothing is read through it.
-    pub address: usize,
-    /// Units, as many as there are pieces of work.
-    pub units: usize,
-    /// Bytes of a unit.
-    pub bytes: usize,
-    /// Bytes that a thread may hold in its caches until the work begins.
-    pub room: usize,
-}
-
-impl Reads {
-    /// The first addresses of the share of thread number `thread`, as many as it has room for.
-    #[must_use]
-    pub fn share(&self, threads: usize, thread: usize) -> Range<usize> {
-        if thread >= threads {
-            return 0..0;
-        }
-        let units = part(self.units, threads, thread);
-        let start = self.address.saturating_add(units.start.saturating_mul(self.bytes));
-        start..start.saturating_add(units.len().saturating_mul(self.bytes).min(self.room))
-    }
-}
-
 /// Calls `task` with pieces of `0..total` until all are done. `pieces` are the units of large pieces, and of small ones
-/// at the end of a share. Each thread begins with its own share, the one of [`Reads::share`].
+/// at the end of a share. Each thread begins with its own share, the one of [`Reads::share`](super::Reads::share).
 pub fn in_shares(parallel: &dyn Parallel, total: usize, pieces: [usize; 2], task: &(dyn Fn(Range<usize>) + Sync)) {
     let threads = parallel.threads();
     assert!(u32::try_from(total).is_ok(), "{total} units");
@@ -128,15 +101,5 @@ mod tests {
         let done = std::sync::Mutex::new(Vec::new());
         in_shares(&Serial, 6, [2, 1], &|units| done.lock().unwrap().extend(units));
         assert_eq!(done.into_inner().unwrap(), [0, 1, 2, 3, 4, 5]);
-    }
-
-    #[test]
-    fn a_share_is_cut_to_the_room_that_a_thread_has() {
-        let reads = Reads { address: 1 << 20, units: 7, bytes: 100, room: 250 };
-        assert_eq!(reads.share(2, 0), (1 << 20)..(1 << 20) + 250);
-        assert_eq!(reads.share(2, 1), (1 << 20) + 400..(1 << 20) + 650);
-        assert_eq!(Reads { room: 1000, ..reads }.share(2, 1), (1 << 20) + 400..(1 << 20) + 700);
-        assert_eq!(reads.share(2, 2), 0..0);
-        assert_eq!(Reads { address: usize::MAX, ..reads }.share(2, 1), usize::MAX..usize::MAX);
     }
 }

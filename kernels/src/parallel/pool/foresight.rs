@@ -10,8 +10,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::Line;
 use crate::parallel::Reads;
+use crate::parallel::line::Line;
 
 /// Announcements whose successors are kept, a power of two. A language model of 80 layers has 560 products.
 const KEPT: usize = 1024;
@@ -20,7 +20,7 @@ const KEPT: usize = 1024;
 const AT_ONCE: usize = 4;
 
 /// Bytes of a cache line.
-const LINE: usize = 64;
+const LINE_BYTES: usize = 64;
 
 /// An announcement in cells that are read and written one by one.
 #[derive(Debug, Default)]
@@ -117,9 +117,9 @@ impl Prefetch {
             return false;
         }
         for line in 0..AT_ONCE {
-            prefetch(self.at.wrapping_add(line * LINE));
+            prefetch(self.at.wrapping_add(line * LINE_BYTES));
         }
-        self.at = self.at.saturating_add(AT_ONCE * LINE);
+        self.at = self.at.saturating_add(AT_ONCE * LINE_BYTES);
         true
     }
 }
@@ -172,7 +172,7 @@ mod tests {
         let mut prefetch = Prefetch::default();
         prefetch.turn_to(&foresight, 2, 1);
         let steps = (0..).take_while(|_| prefetch.step()).count();
-        assert_eq!(steps, 5_000usize.div_ceil(AT_ONCE * LINE));
+        assert_eq!(steps, 5_000usize.div_ceil(AT_ONCE * LINE_BYTES));
         prefetch.turn_to(&foresight, 2, 1);
         assert!(!prefetch.step(), "the same share again");
     }
