@@ -123,4 +123,12 @@ impl Parallel for Scoped {
             }
         });
     }
+
+    fn each_thread(&self, task: &(dyn Fn(usize) + Sync)) {
+        std::thread::scope(|scope| {
+            for thread in 0..self.threads() {
+                scope.spawn(move || task(thread));
+            }
+        });
+    }
 }

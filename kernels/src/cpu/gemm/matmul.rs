@@ -17,18 +17,19 @@ use super::convert::Bf16Convert;
 use super::micro_kernel::MicroKernel;
 use super::panels::{Panels, Source};
 use super::reduction::UNROLL;
-use super::row::{Row, RowCode};
+use super::row::{Row, RowCode, STREAMS};
 use super::rows::{Tiles, part};
 use super::tile::{LeftRows, RightColumns, TileArgs, TileCode};
 use super::tile_size::most_rows;
 use super::widen::Widen;
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
+use crate::cpu::machine::Caches;
 use crate::cpu::{Activations, ActivationsMut, CodeSource, Elements, PackedWeights};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::Given;
-use crate::parallel::{Disjoint, Parallel, for_each_chunk};
+use crate::parallel::{Disjoint, Parallel, Reads, for_each_chunk, in_shares};
 use crate::problem::description::sizes;
 
 use self::amx::{AmxBuffers, AmxKernels};
@@ -428,8 +429,24 @@ impl Matmul {
                 self.pack(&buffers, self.shape.right_start(matrix), matrix, panel);
             });
         }
+        let threads = parallel.threads();
+        let takes_turns = self.row.is_some() && self.shape.batches() == 1 && self.blocks.row_tasks == 1;
+        if takes_turns && threads > 1 && self.blocks.tasks() >= threads {
+            return self.lone_row(&buffers, parallel);
+        }
         self.tasks(parallel, &|task, batch, tiles, panels| {
             self.product(&buffers, [task, batch], tiles, panels, parallel);
+        });
+    }
+
+    /// A single row, which reads each panel once, so that memory bounds it. Threads take panels from each other: one that
+    /// has prefetched its own is done sooner. An element adds in one order, whichever kernel computes its panel.
+    fn lone_row(&self, buffers: &Buffers<'_>, parallel: &dyn Parallel) {
+        let (units, bytes) = (self.panels.count(), self.panels.panel_len() * 4);
+        let address = buffers.right.at(self.shape.place(0).right) as usize;
+        parallel.expect(Reads { address, units, bytes, room: Caches::of_machine().l2 / 2 });
+        in_shares(parallel, units, [STREAMS, STREAMS], &|panels| {
+            self.product(buffers, [0, 0], 0..self.tiles.count(), panels, parallel);
         });
     }
 

@@ -241,8 +241,11 @@ fn equal_columns_of_a_single_row_are_equal_to_the_last_bit() {
         let row = |row: usize| std::iter::repeat_n((row as f32 * 0.71).cos(), n);
         let b: Vec<f32> = (0..k).flat_map(row).collect();
         let (right_data, bias) = (pack(isa, elements, &b, k, n), vec![0.1; n]);
-        for threads in [1, 2, 3] {
-            let product = Matmul::picked(isa, shape.clone(), epilogue, threads, &EmitEach).unwrap();
+        // Four threads take panels from each other.
+        for threads in [1, 3, 4] {
+            let picked = MatmulBlocks::pick(isa, &shape, &epilogue, threads);
+            let blocks = MatmulBlocks { panel_tasks: (n / (vectors * isa.lanes())).min(threads) as u32, ..picked };
+            let product = Matmul::new(isa, shape.clone(), blocks, epilogue, &EmitEach).unwrap();
             let extras = Extras { bias: Some(&bias), residual: None };
             let (mut c, mut scratch) = (vec![0.0; n], vec![0.0; product.scratch_len()]);
             product.run(&a, packed(elements, &right_data), &mut c, extras, &mut scratch, &Scoped).unwrap();
