@@ -177,7 +177,10 @@ impl Parallel for Pool {
     }
 
     fn expect(&self, reads: Reads) {
-        if !self.workers.is_empty() {
+        // While another caller has the threads, this one works alone.
+        if self.workers.is_empty() || self.busy.load(Ordering::Relaxed) || !self.origin.is_here() {
+            Foresight::interrupt();
+        } else {
             self.shared.foresight.expect(reads);
         }
     }

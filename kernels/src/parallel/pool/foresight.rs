@@ -8,6 +8,7 @@
 //! Callers write and threads read without a lock, so what a thread reads may be parts of two announcements. That is as
 //! harmless as a wrong guess: prefetching any address reads nothing and does not fault.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::parallel::Reads;
@@ -24,14 +25,14 @@ const LINE_BYTES: usize = 64;
 
 /// An announcement in cells that are read and written one by one.
 #[derive(Debug, Default)]
-struct Cell {
+struct Announced {
     address: AtomicUsize,
     units: AtomicUsize,
     bytes: AtomicUsize,
     room: AtomicUsize,
 }
 
-impl Cell {
+impl Announced {
     fn set(&self, reads: Reads) {
         self.address.store(reads.address, Ordering::Relaxed);
         self.units.store(reads.units, Ordering::Relaxed);
@@ -54,41 +55,52 @@ impl Cell {
 struct Follower {
     /// The announcement's address.
     of: AtomicUsize,
-    reads: Cell,
+    reads: Announced,
 }
 
 /// What was announced, and what is expected next.
 #[derive(Debug)]
 pub(super) struct Foresight {
     followers: Box<[Follower]>,
-    /// The address of the last announcement.
-    last: AtomicUsize,
-    next: Line<Cell>,
+    next: Line<Announced>,
 }
 
 impl Default for Foresight {
     fn default() -> Foresight {
         let followers = (0..KEPT).map(|_| Follower::default()).collect();
-        Foresight { followers, last: AtomicUsize::new(0), next: Line::default() }
+        Foresight { followers, next: Line::default() }
     }
 }
 
+thread_local! {
+    /// The address of this thread's last announcement, or 0. Callers that share a pool do not follow each other.
+    static LAST: Cell<usize> = const { Cell::new(0) };
+}
+
 impl Foresight {
-    /// Learns that this follows what was announced before, and expects what followed it the last time.
+    /// Learns that this follows what the thread announced before, and expects what followed it the last time.
     pub(super) fn expect(&self, reads: Reads) {
-        let before = self.follower(self.last.swap(reads.address, Ordering::Relaxed));
-        before.0.of.store(before.1, Ordering::Relaxed);
-        before.0.reads.set(reads);
-        let (follower, address) = self.follower(reads.address);
-        let known = follower.of.load(Ordering::Relaxed) == address;
+        let last = LAST.replace(reads.address);
+        if last != 0 {
+            let before = self.follower(last);
+            before.of.store(last, Ordering::Relaxed);
+            before.reads.set(reads);
+        }
+        let follower = self.follower(reads.address);
+        let known = follower.of.load(Ordering::Relaxed) == reads.address;
         self.next.0.set(if known { follower.reads.get() } else { Reads::default() });
     }
 
+    /// Forgets what the thread announced before: it did without the pool since.
+    pub(super) fn interrupt() {
+        LAST.set(0);
+    }
+
     /// Where the successor of what lies at an address is kept.
-    fn follower(&self, address: usize) -> (&Follower, usize) {
+    fn follower(&self, address: usize) -> &Follower {
         // Fibonacci hashing: panels begin at multiples of large powers of two.
         let hash = (address as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - KEPT.trailing_zeros());
-        (&self.followers[hash as usize], address)
+        &self.followers[hash as usize]
     }
 }
 
@@ -157,6 +169,12 @@ mod tests {
         assert_eq!(announced(&[64]), 4096, "the turn after this one");
         assert_eq!(announced(&[128]), 0, "never announced before");
         assert_eq!(announced(&[64]), 128, "the newest successor");
+        std::thread::scope(|scope| {
+            scope.spawn(|| announced(&[1 << 20, 1 << 21]));
+        });
+        assert_eq!(announced(&[128]), 64, "another thread's announcements follow none of this one's");
+        Foresight::interrupt();
+        assert_eq!(announced(&[8192, 128]), 64, "nothing follows an interruption");
     }
 
     #[test]
