@@ -5,7 +5,7 @@
 check:
     cargo fmt --all --check
     cargo clippy --profile quick --workspace --all-targets -- -D warnings
-    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+    RUSTDOCFLAGS="-D warnings" cargo doc --profile quick --workspace --no-deps
     cargo test --profile quick
     tests/docs/run
 
