@@ -9,6 +9,7 @@
 //! harmless as a wrong guess: prefetching any address reads nothing and does not fault.
 
 use std::cell::Cell;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::parallel::Reads;
@@ -59,17 +60,11 @@ struct Follower {
 }
 
 /// What was announced, and what is expected next.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Foresight {
-    followers: Box<[Follower]>,
+    /// Made at the first announcement: most models have none.
+    followers: OnceLock<Box<[Follower]>>,
     next: Line<Announced>,
-}
-
-impl Default for Foresight {
-    fn default() -> Foresight {
-        let followers = (0..KEPT).map(|_| Follower::default()).collect();
-        Foresight { followers, next: Line::default() }
-    }
 }
 
 thread_local! {
@@ -100,7 +95,8 @@ impl Foresight {
     fn follower(&self, address: usize) -> &Follower {
         // Fibonacci hashing: panels begin at multiples of large powers of two.
         let hash = (address as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - KEPT.trailing_zeros());
-        &self.followers[hash as usize]
+        let followers = self.followers.get_or_init(|| (0..KEPT).map(|_| Follower::default()).collect());
+        &followers[hash as usize]
     }
 }
 
