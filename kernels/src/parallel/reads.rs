@@ -8,7 +8,7 @@ use super::part;
 /// the panels of a matrix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reads {
-    /// Where the units begin. It is used as a hint alone, and nothing is read through it.
+    /// Address of the first unit. Only prefetched, never read.
     pub address: usize,
     /// Units, as many as there are pieces of work.
     pub units: usize,

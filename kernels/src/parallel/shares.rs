@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use super::line::Line;
 use super::{Parallel, part};
 
-/// Calls `task` with pieces of `0..total` until all are done. `pieces` are the units of large pieces, and of small ones
+/// Calls `task` with ranges of `0..total` until all are done. `pieces` are the lengths of a long range, and of a short one
 /// at the end of a share. Each thread begins with its own share, the one of [`Reads::share`](super::Reads::share).
 pub fn in_shares(parallel: &dyn Parallel, total: usize, pieces: [usize; 2], task: &(dyn Fn(Range<usize>) + Sync)) {
     let threads = parallel.threads();
