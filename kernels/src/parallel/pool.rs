@@ -260,8 +260,8 @@ fn this_core() -> usize {
 }
 
 impl Shared {
-    /// The part of a thread in a fork. Numbered tasks are run until none is left. Each is taken when a thread is free for
-    /// it, so a slow core does not delay others.
+    /// The part of a thread in a fork. Numbered tasks are run until none is left. Each is taken when a thread is free
+    /// for it, so a slow core does not delay others.
     fn take_part(&self, tasks: Tasks, thread: usize, task: &(dyn Fn(usize) + Sync)) {
         let Tasks::Numbered(tasks) = tasks else { return task(thread) };
         loop {
