@@ -1,9 +1,9 @@
 //! Regions of images whose bins are pooled: means and maxima of samples between elements.
 //!
 //! A caller says where the regions lie, because it depends on data. [`Method::Planes`] pools one channel at a time.
-//! [`Method::Blocks`] copies all images into blocks of [`MOST_LANES`] channels first, so that an element of a block is a
-//! vector and a sample is looked up once for all channels of a block. Both give a bin the same bits at every level, alone
-//! and beside others. The oracle is [`reference::regions`](crate::reference::regions).
+//! [`Method::Blocks`] copies all images into blocks of [`MOST_LANES`] channels first, so that an element of a block is
+//! a vector and a sample is looked up once for all channels of a block. Both give a bin the same bits at every level,
+//! alone and beside others. The oracle is [`reference::regions`](crate::reference::regions).
 
 mod lanes;
 mod samples;

@@ -439,8 +439,8 @@ impl Matmul {
         });
     }
 
-    /// A single row, which reads each panel once, so that memory bounds it. Threads take panels from each other: one that
-    /// has prefetched its own is done sooner. An element adds in one order, whichever kernel computes its panel.
+    /// A single row, which reads each panel once, so that memory bounds it. Threads take panels from each other: one
+    /// that has prefetched its own is done sooner. An element adds in one order, whichever kernel computes its panel.
     fn lone_row(&self, buffers: &Buffers<'_>, parallel: &dyn Parallel) {
         let (units, bytes) = (self.panels.count(), self.panels.panel_len() * 4);
         let address = buffers.right.at(self.shape.place(0).right) as usize;
