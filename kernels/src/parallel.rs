@@ -12,7 +12,7 @@ mod shares;
 pub use copy::{copy, copy_runs};
 pub use pool::Pool;
 pub use reads::Reads;
-pub use shares::in_shares;
+pub use shares::{has_shares, in_shares};
 
 /// A fork-join over numbered tasks. The caller's thread takes part; `run` returns when every task has returned.
 pub trait Parallel: Sync {

@@ -1,7 +1,7 @@
 //! Work that is divided into shares, one for each thread. A thread whose share is done takes what others have left.
 //!
 //! A thread always begins with the same share of equal work, so that it can prefetch what the share reads before the
-//! work begins ([`Reads`](super::Reads)). Pieces are taken from the front of one's own share and from the back of
+//! work begins ([`Reads`]). Pieces are taken from the front of one's own share and from the back of
 //! others'.
 
 use std::ops::Range;
@@ -10,14 +10,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use smallvec::SmallVec;
 
 use super::line::Line;
-use super::{Parallel, part};
+use super::{Parallel, Reads, part};
 
-/// Calls `task` with ranges of `0..total` until all are done. `pieces` are the lengths of a long range, and of a short
-/// one at the end of a share. Each thread begins with its own share, the one of
-/// [`Reads::share`](super::Reads::share).
-pub fn in_shares(parallel: &dyn Parallel, total: usize, pieces: [usize; 2], task: &(dyn Fn(Range<usize>) + Sync)) {
+/// Whether work of `tasks` tasks is divided into shares: where there are several threads with a task each.
+pub fn has_shares(parallel: &dyn Parallel, tasks: usize) -> bool {
     let threads = parallel.threads();
+    threads > 1 && tasks >= threads
+}
+
+/// Announces what work reads, and calls `task` with ranges of its units until all are done. `pieces` are the lengths of
+/// a long range, and of a short one at the end of a share. Each thread begins with its own share, the one of
+/// [`Reads::share`](super::Reads::share).
+pub fn in_shares(parallel: &dyn Parallel, reads: Reads, pieces: [usize; 2], task: &(dyn Fn(Range<usize>) + Sync)) {
+    let (total, threads) = (reads.units, parallel.threads());
     assert!(u32::try_from(total).is_ok(), "{total} units");
+    parallel.expect(reads);
     let shares: SmallVec<[Share; 8]> = (0..threads).map(|thread| Share::of(part(total, threads, thread))).collect();
     parallel.each_thread(&|thread| {
         let mine = thread.min(threads - 1);
@@ -79,6 +86,19 @@ mod tests {
     use super::*;
     use crate::parallel::{Pool, Serial};
 
+    /// Units without memory behind them.
+    fn units(units: usize) -> Reads {
+        Reads { units, ..Reads::default() }
+    }
+
+    #[test]
+    fn shares_need_several_threads_and_a_task_for_each() {
+        let pool = Pool::new(3, "shares").unwrap();
+        assert!([3, 4].iter().all(|&tasks| has_shares(&pool, tasks)));
+        assert!([0, 1, 2].iter().all(|&tasks| !has_shares(&pool, tasks)));
+        assert!(!has_shares(&Serial, 9));
+    }
+
     #[test]
     fn every_unit_is_done_once_by_any_number_of_threads() {
         for threads in [1, 2, 3, 9] {
@@ -86,7 +106,7 @@ mod tests {
             for (total, pieces) in [(0, [4, 2]), (1, [4, 1]), (7, [1, 1]), (28, [4, 2]), (29, [4, 2]), (1000, [7, 7])] {
                 let done: Vec<AtomicUsize> = (0..total).map(|_| AtomicUsize::new(0)).collect();
                 for turn in 1..=20 {
-                    in_shares(&pool, total, pieces, &|units| {
+                    in_shares(&pool, units(total), pieces, &|units| {
                         assert!(units.len() <= pieces[0]);
                         units.for_each(|unit| {
                             done[unit].fetch_add(1, Ordering::Relaxed);
@@ -101,7 +121,7 @@ mod tests {
     #[test]
     fn a_caller_alone_does_what_others_would() {
         let done = std::sync::Mutex::new(Vec::new());
-        in_shares(&Serial, 6, [2, 1], &|units| done.lock().unwrap().extend(units));
+        in_shares(&Serial, units(6), [2, 1], &|units| done.lock().unwrap().extend(units));
         assert_eq!(done.into_inner().unwrap(), [0, 1, 2, 3, 4, 5]);
     }
 }

@@ -28,7 +28,7 @@ use crate::cpu::machine::Caches;
 use crate::error::{KernelError, Result};
 use crate::isa::{Extensions, Isa};
 use crate::jit::Given;
-use crate::parallel::{Disjoint, Parallel, Reads, for_each_chunk, in_shares};
+use crate::parallel::{Disjoint, Parallel, Reads, for_each_chunk, has_shares, in_shares};
 use crate::problem::blockwise::{BlockFormat, ZeroPoints};
 use crate::problem::description::{count, sizes};
 
@@ -380,14 +380,12 @@ impl BlockProduct {
         parallel: &dyn Parallel,
         product: &(dyn Fn(Range<usize>) + Sync),
     ) {
-        let threads = parallel.threads();
-        if threads < 2 || self.blocks.tasks() < threads {
+        if !has_shares(parallel, self.blocks.tasks()) {
             return self.tasks(parallel, &|_, panels| product(panels));
         }
-        let room = Caches::of_machine().l2 / 2;
         let (units, bytes) = (self.panels.count(), self.panels.panel_bytes());
-        parallel.expect(Reads { address: weights.as_ptr() as usize, units, bytes, room });
-        in_shares(parallel, units, pieces, product);
+        let (address, room) = (weights.as_ptr() as usize, Caches::of_machine().room_ahead());
+        in_shares(parallel, Reads { address, units, bytes, room }, pieces, product);
     }
 
     /// All tasks, each some panels.

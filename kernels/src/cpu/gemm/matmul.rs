@@ -29,7 +29,7 @@ use crate::cpu::{Activations, ActivationsMut, CodeSource, Elements, PackedWeight
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::Given;
-use crate::parallel::{Disjoint, Parallel, Reads, for_each_chunk, in_shares};
+use crate::parallel::{Disjoint, Parallel, Reads, for_each_chunk, has_shares, in_shares};
 use crate::problem::description::sizes;
 
 use self::amx::{AmxBuffers, AmxKernels};
@@ -429,9 +429,8 @@ impl Matmul {
                 self.pack(&buffers, self.shape.right_start(matrix), matrix, panel);
             });
         }
-        let threads = parallel.threads();
-        let takes_turns = self.row.is_some() && self.shape.batches() == 1 && self.blocks.row_tasks == 1;
-        if takes_turns && threads > 1 && self.blocks.tasks() >= threads {
+        let is_lone = self.row.is_some() && self.shape.batches() == 1 && self.blocks.row_tasks == 1;
+        if is_lone && has_shares(parallel, self.blocks.tasks()) {
             return self.lone_row(&buffers, parallel);
         }
         self.tasks(parallel, &|task, batch, tiles, panels| {
@@ -444,8 +443,8 @@ impl Matmul {
     fn lone_row(&self, buffers: &Buffers<'_>, parallel: &dyn Parallel) {
         let (units, bytes) = (self.panels.count(), self.panels.panel_len() * 4);
         let address = buffers.right.at(self.shape.place(0).right) as usize;
-        parallel.expect(Reads { address, units, bytes, room: Caches::of_machine().l2 / 2 });
-        in_shares(parallel, units, [STREAMS, STREAMS], &|panels| {
+        let reads = Reads { address, units, bytes, room: Caches::of_machine().room_ahead() };
+        in_shares(parallel, reads, [STREAMS, STREAMS], &|panels| {
             self.product(buffers, [0, 0], 0..self.tiles.count(), panels, parallel);
         });
     }

@@ -29,6 +29,12 @@ impl Caches {
         *READ.get_or_init(Caches::of_system)
     }
 
+    /// Bytes that a thread may prefetch before its work begins: half of L2, which also holds what runs until then.
+    #[must_use]
+    pub fn room_ahead(&self) -> usize {
+        self.l2 / 2
+    }
+
     /// The caches of this machine, as the system reports them now.
     fn of_system() -> Caches {
         Caches::told(|file| read_to_string(Path::new("/sys/devices/system/cpu/cpu0/cache").join(file)).ok())
