@@ -1,8 +1,7 @@
 //! Work that is divided into shares, one for each thread. A thread whose share is done takes what others have left.
 //!
 //! A thread always begins with the same share of equal work, so that it can prefetch what the share reads before the
-//! work begins ([`Reads`]). Pieces are taken from the front of one's own share and from the back of
-//! others'.
+//! work begins ([`Reads`]). Pieces are taken from the front of one's own share and from the back of others'.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,8 +18,7 @@ pub fn has_shares(parallel: &dyn Parallel, tasks: usize) -> bool {
 }
 
 /// Announces what work reads, and calls `task` with ranges of its units until all are done. `pieces` are the lengths of
-/// a long range, and of a short one at the end of a share. Each thread begins with its own share, the one of
-/// [`Reads::share`](super::Reads::share).
+/// a long range, and of a short one at the end of a share. Each thread begins with its own share, [`Reads::share`].
 pub fn in_shares(parallel: &dyn Parallel, reads: Reads, pieces: [usize; 2], task: &(dyn Fn(Range<usize>) + Sync)) {
     let (total, threads) = (reads.units, parallel.threads());
     assert!(u32::try_from(total).is_ok(), "{total} units");
