@@ -55,6 +55,64 @@ fn matmul_integer_of_two_dynamic_operands() {
         .check(steps, |x| vec![sums(&matmul(&centred(&x[0], -9), &centred(&x[1], 17)))]);
 }
 
+/// Stacks on both sides, one of them broadcast; one matrix under more axes; and matrices too small for executors.
+const STACKS: &[Step<'_>] = &[
+    &[&[2, 3, 17, 29], &[2, 3, 29, 21]],
+    &[&[2, 1, 17, 29], &[1, 3, 29, 21]],
+    &[&[2, 1, 17, 29], &[1, 3, 29, 21]],
+    &[&[1, 1, 17, 29], &[5, 1, 29, 70]],
+    &[&[4, 2, 40, 29], &[1, 1, 29, 70]],
+    &[&[2, 40, 19, 30], &[2, 40, 30, 16]],
+    &[&[3, 1, 1, 2], &[3, 1, 2, 1]],
+    &[&[2, 0, 17, 29], &[1, 1, 29, 21]],
+    &[&[2, 3, 17, 29], &[2, 3, 29, 21]],
+];
+
+fn byte(dtype: DType, value: i64) -> Tensor {
+    if dtype == DType::I8 { Tensor::scalar(value as i8) } else { Tensor::scalar(value as u8) }
+}
+
+#[test]
+fn products_of_two_dynamic_stacks() {
+    for (left, right, zeros) in [(DType::U8, DType::U8, [131, 90]), (DType::I8, DType::I8, [-9, 0])] {
+        let sums_of = |x: &Tensor, w: &Tensor| matmul(&centred(x, zeros[0]), &centred(w, zeros[1]));
+        Layer::new("MatMulInteger", 10)
+            .dynamic_of(&[-1; 4], left, Fill::Unit)
+            .dynamic_of(&[-1; 4], right, Fill::Unit)
+            .constant(byte(left, zeros[0]))
+            .constant(byte(right, zeros[1]))
+            .check(STACKS, |x| vec![sums(&sums_of(&x[0], &x[1]))]);
+        Layer::new("QLinearMatMul", 21)
+            .dynamic_of(&[-1; 4], left, Fill::Unit)
+            .constant(Tensor::scalar(0.5f32))
+            .constant(byte(left, zeros[0]))
+            .dynamic_of(&[-1; 4], right, Fill::Unit)
+            .constant(Tensor::scalar(0.25f32))
+            .constant(byte(right, zeros[1]))
+            .constant(Tensor::scalar(64f32))
+            .constant(Tensor::scalar(99u8))
+            .check(STACKS, |x| vec![unsigned(&sums_of(&x[0], &x[3]), 0.125 / 64.0, 99.0)]);
+    }
+}
+
+#[test]
+fn a_stack_of_constant_matrices_with_zero_points_by_column() {
+    let zeros: Vec<i8> = (0..21).map(|column| column - 10).collect();
+    let by_column = |weights: &Tensor| {
+        let mut all = centred(weights, 0);
+        all.data.iter_mut().zip(zeros.iter().cycle()).for_each(|(value, &zero)| *value -= f64::from(zero));
+        all
+    };
+    Layer::new("MatMulInteger", 10)
+        .dynamic_of(&[-1; 3], DType::U8, Fill::Unit)
+        .constant(bytes(&[3, 29, 21], DType::I8, 9))
+        .constant(Tensor::scalar(7u8))
+        .constant(Tensor::from_vec([21], zeros.clone()).unwrap())
+        .check(&[&[&[3, 17, 29]], &[&[1, 40, 29]], &[&[1, 40, 29]], &[&[3, 17, 29]]], |x| {
+            vec![sums(&matmul(&centred(&x[0], 7), &by_column(&x[1])))]
+        });
+}
+
 #[test]
 fn qlinear_matmul_by_packed_weights() {
     Layer::new("QLinearMatMul", 21)

@@ -3,23 +3,25 @@
 //! ONNX has no operators for. Functions of single bytes are looked up ([`table`]).
 //!
 //! Zero points are subtracted first; sums are kept in 32 bits, and wrap as those of hardware do. `product` is the node
-//! of all these operators, on executors; the loops here and in `conv` do the rest: stacks of right-hand matrices, and
-//! left-hand scales or zero points that differ from row to row.
+//! of all these operators, on executors; the loops here and in `conv` do the rest: left-hand scales or zero points that
+//! differ from row to row. `stacks` says which matrices of two stacks are multiplied.
 
 mod average;
 mod between;
 mod conv;
 mod product;
+mod stacks;
 mod table;
 
-use kiln_kernels::memory::{self, Collect, Pace};
+use kiln_kernels::memory::{self, Collect};
 use kiln_model::NodeDesc;
 use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Shape, Tensor, TensorError, TensorSpec};
 use smallvec::SmallVec;
+use stacks::Product;
 
 use super::wide::{limits, narrow, widened};
-use super::{Operator, View, broadcast, optional, refused, required};
+use super::{Operator, View, optional, refused, required};
 
 /// The operators of this file and of `conv`.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -50,76 +52,6 @@ fn bounds(node: &NodeDesc) -> (f32, f32) {
 struct MatMul {
     /// Whether the result is requantised to eight bits; else it is the sums.
     requantised: bool,
-}
-
-/// A product of two stacks of matrices.
-#[derive(Debug)]
-struct Product {
-    /// The stack that both broadcast to.
-    stack: Shape,
-    left: Shape,
-    right: Shape,
-    rows: usize,
-    inner: usize,
-    columns: usize,
-    output: Shape,
-}
-
-impl Product {
-    fn of(left: &[usize], right: &[usize]) -> Result<Product, NodeError> {
-        let mismatch = || refused(format!("no product of shapes {left:?} and {right:?}"));
-        // A vector is one row on the left and one column on the right, and that axis is not in the output.
-        let matrix = |shape: &[usize], is_left: bool| -> Result<Shape, NodeError> {
-            match shape {
-                [] => Err(mismatch()),
-                &[size] if is_left => Ok(Shape::from_slice(&[1, size])),
-                &[size] => Ok(Shape::from_slice(&[size, 1])),
-                _ => Ok(Shape::from_slice(shape)),
-            }
-        };
-        let (a, b) = (matrix(left, true)?, matrix(right, false)?);
-        let (a_stack, a_matrix) = a.split_at(a.len() - 2);
-        let (b_stack, b_matrix) = b.split_at(b.len() - 2);
-        let stack = broadcast([a_stack, b_stack])?;
-        let (rows, inner, columns) = (a_matrix[0], a_matrix[1], b_matrix[1]);
-        if b_matrix[0] != inner {
-            return Err(mismatch());
-        }
-        let mut output = stack.clone();
-        output.extend((left.len() > 1).then_some(rows));
-        output.extend((right.len() > 1).then_some(columns));
-        Ok(Product { stack, left: a_stack.into(), right: b_stack.into(), rows, inner, columns, output })
-    }
-
-    /// The sums, matrix by matrix.
-    fn run(&self, left: &[i32], right: &[i32]) -> Result<Vec<i32>, NodeError> {
-        let mut sums = memory::zeroed::<i32>(self.stack.iter().product::<usize>() * self.rows * self.columns);
-        if sums.is_empty() || self.inner == 0 {
-            return Ok(sums);
-        }
-        let places = |own: &[usize]| -> Result<Vec<usize>, NodeError> {
-            let view = View::broadcast(own, &self.stack)?;
-            let numbers: Vec<usize> = (0..own.iter().product()).collected();
-            let mut places = memory::zeroed(self.stack.iter().product());
-            view.copy(&numbers, &mut places);
-            Ok(places)
-        };
-        let matrices = places(&self.left)?.into_iter().zip(places(&self.right)?);
-        let mut pace = Pace::default();
-        for ((a, b), sums) in matrices.zip(sums.chunks_exact_mut(self.rows * self.columns)) {
-            let a = &left[a * self.rows * self.inner..][..self.rows * self.inner];
-            let b = &right[b * self.inner * self.columns..][..self.inner * self.columns];
-            pace.step(1);
-            for (row, sums) in a.chunks_exact(self.inner).zip(sums.chunks_exact_mut(self.columns)) {
-                for (&factor, line) in row.iter().zip(b.chunks_exact(self.columns)) {
-                    pace.step(1 + self.columns / 8);
-                    let pairs = sums.iter_mut().zip(line);
-                    pairs.for_each(|(sum, &value)| *sum = sum.wrapping_add(factor.wrapping_mul(value)));
-                }
-            }
-        }
-        Ok(sums)
-    }
 }
 
 /// Which of the last two axes a list of scales or zero points runs along.
@@ -210,10 +142,10 @@ impl Node for MatMul {
         let (left, right, to) = (io.input(a)?, io.input(b)?, io.alloc(0)?);
         let product = Product::of(left.shape(), right.shape())?;
         let zero = |index| optional(&io.inputs(), index).cloned();
-        let sums = product.run(
+        let sums = product.sums(
             &centred(left, zero(a_zero).as_ref(), Along::Rows)?,
             &centred(right, zero(b_zero).as_ref(), Along::Columns)?,
-        )?;
+        );
         let output = if self.requantised {
             let mut whole = product.stack.clone();
             whole.extend([product.rows, product.columns]);
@@ -282,7 +214,6 @@ mod tests {
                     .input(&[], &[0u8])
             };
             product("QLinearMatMul", &[1, 1], &[1, 1]).gives(&[1, 1], &[y]);
-            // Stacks of matrices are multiplied by loops.
             product("QLinearMatMul", &[1, 1, 1], &[1, 1, 1]).gives(&[1, 1, 1], &[y]);
             product("QLinearConv", &[1, 1, 1, 1], &[1, 1, 1, 1]).gives(&[1, 1, 1, 1], &[y]);
             let rows =

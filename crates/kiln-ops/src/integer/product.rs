@@ -18,9 +18,10 @@ use kiln_run::exec::quantized::QuantizedProblem;
 use kiln_run::exec::transpose::TransposeProblem;
 use kiln_run::exec::weights::{self, Packing, QuantizedWeights};
 use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
-use kiln_tensor::{DType, Shape, Tensor, TensorSpec};
+use kiln_tensor::{DType, Tensor, TensorSpec};
 
-use super::{Product, bounds, eight_bits, requantiser, single};
+use super::stacks::Product;
+use super::{bounds, eight_bits, requantiser, single};
 use crate::wide::widened;
 use crate::{ConvAttributes, LoadCx, OpError, optional, refused, required};
 
@@ -114,6 +115,8 @@ struct ByteProduct {
     high: f32,
     /// Whether a tensor is added to the rounded result, as which operand, and the sum's bounds as a real number.
     plus: Option<(Added, [f32; 2])>,
+    /// Whether the zero points of weights are known to be zero.
+    centred: bool,
     /// The weights with their type and shape, where they are known at load.
     known: Option<(QuantizedWeights, TensorSpec)>,
     /// Whether the packed weights are enough for every request, so that the constant is not needed.
@@ -161,11 +164,12 @@ fn make(cx: &LoadCx<'_>, roles: Roles, plain: Option<Box<dyn Node>>) -> Result<B
         let added = if attributes.flag("sum_second") { Added::First } else { Added::Second };
         (added, ["sum_low", "sum_high"].map(|name| attributes.float(name)))
     });
-    let known = None;
-    let mut node =
-        ByteProduct { family: "quantized", roles, kind, low, high, plus, known, kept: false, fixed: None, plain };
     let zero = cx.graph.constant_input(cx.node, roles.weights_zero);
     let zero_is_known = zero.is_some() || cx.node.input(roles.weights_zero).is_none();
+    let centred = zero_is_known && zero_points(zero).is_ok_and(|zeros| zeros.iter().all(|&zero| zero == 0));
+    let family = "quantized";
+    let (known, kept, fixed) = (None, false, None);
+    let mut node = ByteProduct { family, roles, kind, low, high, plus, centred, known, kept, fixed, plain };
     if let Some(tensor) = cx.graph.constant_input(cx.node, roles.weights).filter(|_| zero_is_known) {
         // Weights that cannot be packed are refused, or left to the loops, when shapes are known.
         node.known = node.pack(tensor, zero, cx.packing).ok().map(|packed| (packed, tensor.spec().clone()));
@@ -199,6 +203,8 @@ struct Fast {
     back: Option<Arc<Transpose>>,
     /// The tensor that the executor adds: the node's, unless the output has to be transposed first.
     added: Added,
+    /// The matrices, where the right-hand side is a stack: the executor then multiplies one pair.
+    stacks: Option<Product>,
 }
 
 impl ByteProduct {
@@ -218,7 +224,7 @@ impl ByteProduct {
             Kind::Product { transposed } => {
                 let [channels, filters] = match (shape, *transposed) {
                     (&[k], _) => [k, 1],
-                    (&[k, n], false) | (&[n, k], true) => [k, n],
+                    (&[.., k, n], false) | (&[n, k], true) => [k, n],
                     _ => return Err(refused(format!("quantised weights of shape {shape:?}"))),
                 };
                 Ok((Weights { channels, filters, groups: 1, kernel: [1; 3], transposed: None }, Steps::ONE))
@@ -243,6 +249,9 @@ impl ByteProduct {
     ) -> Result<QuantizedWeights, NodeError> {
         eight_bits(tensor)?;
         let (sizes, steps) = self.sizes(tensor.shape())?;
+        if tensor.len() != sizes.len() {
+            return Err(refused(format!("a stack of quantised weights of shape {:?}", tensor.shape())));
+        }
         let zeros = zero_points(zero)?;
         let signed = tensor.dtype() == DType::I8;
         let source = |data| self.source(data, signed, &zeros, &sizes);
@@ -256,24 +265,30 @@ impl ByteProduct {
         }
     }
 
-    /// The convolution that these inputs ask for, and the shape of the output.
-    fn shape(&self, inputs: &[Option<&Tensor>]) -> Result<(ConvShape, Shape), NodeError> {
+    /// The matrices of these inputs, where the weights are a stack of them.
+    fn stacks(&self, inputs: &[Option<&Tensor>]) -> Result<Option<Product>, NodeError> {
         let (x, spec) = (required(inputs, self.roles.x)?, self.weights_spec(inputs)?);
-        let (shape, output) = match &self.kind {
-            Kind::Product { transposed } => {
-                let (sizes, _) = self.sizes(&spec.shape)?;
-                let right: Shape = if *transposed {
-                    [sizes.channels, sizes.filters].into_iter().collect()
-                } else {
-                    spec.shape.clone()
-                };
-                let product = Product::of(x.shape(), &right)?;
-                let rows = [1, 1, (product.stack.iter().product::<usize>() * product.rows) as u64];
-                let ones = [1; 3];
-                let shape = ConvShape {
+        match self.kind {
+            Kind::Product { transposed: false } => {
+                Ok(Some(Product::of(x.shape(), &spec.shape)?).filter(Product::has_right_stack))
+            }
+            Kind::Product { transposed: true } | Kind::Conv { .. } => Ok(None),
+        }
+    }
+
+    /// The convolution that these inputs ask for; of stacks, that of one matrix by one matrix.
+    fn shape(&self, inputs: &[Option<&Tensor>], stacks: Option<&Product>) -> Result<ConvShape, NodeError> {
+        let (x, spec) = (required(inputs, self.roles.x)?, self.weights_spec(inputs)?);
+        let shape = match &self.kind {
+            Kind::Product { .. } => {
+                let sizes = self.sizes(&spec.shape)?.0;
+                let all = Product::of(x.shape(), &[sizes.channels, sizes.filters])?;
+                let rows = stacks.map_or(all.matrices() * all.rows, |stacks| stacks.rows);
+                let (rows, ones) = ([1, 1, rows as u64], [1; 3]);
+                ConvShape {
                     batch: 1,
-                    channels: product.inner as u64,
-                    filters: product.columns as u64,
+                    channels: sizes.channels as u64,
+                    filters: sizes.filters as u64,
                     groups: 1,
                     input: rows,
                     output: rows,
@@ -282,8 +297,7 @@ impl ByteProduct {
                     dilations: ones,
                     pads: [0; 3],
                     transposed: false,
-                };
-                (shape, product.output)
+                }
             }
             Kind::Conv { attributes, channels_last } => {
                 let own = x.shape();
@@ -292,17 +306,11 @@ impl ByteProduct {
                 }
                 let last = own.len() - 1;
                 let (channels, space) = if *channels_last { (own[last], &own[1..last]) } else { (own[1], &own[2..]) };
-                let shape = attributes.shape(own[0], channels, space, &spec.shape)?;
-                let space = &shape.output()[5 - own.len()..];
-                let mut output = Shape::from_slice(&[shape.batch()]);
-                output.extend((!channels_last).then_some(shape.filters()));
-                output.extend(space.iter().copied());
-                output.extend(channels_last.then_some(shape.filters()));
-                (shape, output)
+                attributes.shape(own[0], channels, space, &spec.shape)?
             }
         };
         shape.validate().map_err(|error| refused(error.to_string()))?;
-        Ok((shape, output))
+        Ok(shape)
     }
 
     /// How a sum is stored.
@@ -322,7 +330,7 @@ impl ByteProduct {
     fn is_fast(&self, inputs: &[Option<&Tensor>]) -> Result<bool, NodeError> {
         let roles = &self.roles;
         let spec = self.weights_spec(inputs)?;
-        if matches!(self.kind, Kind::Product { .. }) && spec.shape.len() > 2 {
+        if self.plain.is_some() && self.stacks(inputs)?.is_some_and(|stacks| !stacks.suits_executors()) {
             return Ok(false);
         }
         let filters = self.sizes(&spec.shape)?.0.filters;
@@ -382,10 +390,17 @@ impl Node for ByteProduct {
         if !self.is_fast(inputs)? {
             return Ok(Prepared::new(Arc::new(Ready(None))));
         }
-        let (shape, _) = self.shape(inputs)?;
+        let stacks = self.stacks(inputs)?;
+        let shape = self.shape(inputs, stacks.as_ref())?;
         let output = self.output(inputs)?;
-        // Weights that another node makes may be any bytes.
-        let form = self.known.as_ref().map_or(Form::Words, |(weights, _)| weights.form.of_shape(cx.isa(), &shape));
+        let form = match &self.known {
+            Some((weights, _)) => weights.form.of_shape(cx.isa(), &shape),
+            None if self.centred && required(inputs, self.roles.weights)?.dtype() == DType::I8 => {
+                Form::of_bytes(cx.isa(), &shape.weights()).of_shape(cx.isa(), &shape)
+            }
+            // Weights that another node makes may be any bytes, and do not fit bytes less some zero points.
+            None => Form::Words,
+        };
         let transposition = |[batch, from, to]: [usize; 3], bytes: usize| {
             let plain = matches!(self.kind, Kind::Conv { channels_last: false, .. });
             if !plain || from == 1 || to == 1 {
@@ -400,7 +415,7 @@ impl Node for ByteProduct {
         let added = self.plus.filter(|_| back.is_none()).map_or(Added::Nothing, |(added, _)| added);
         let problem = QuantizedProblem { shape, form, result: output, added };
         let executor = cx.executor(&cx.key(problem))?;
-        Ok(Prepared::new(Arc::new(Ready(Some(Fast { executor, shape, output, input, back, added })))))
+        Ok(Prepared::new(Arc::new(Ready(Some(Fast { executor, shape, output, input, back, added, stacks })))))
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
@@ -457,6 +472,14 @@ impl ByteProduct {
             transposed = Some(last);
         }
         let x = transposed.as_ref().unwrap_or(x).bytes();
+        if let Some(stacks) = &fast.stacks {
+            let right = required(inputs, roles.weights)?;
+            let zeros = zero_points(optional(inputs, roles.weights_zero))?;
+            let (signed, sizes) = (right.dtype() == DType::I8, fast.shape.weights());
+            let source = |matrix| self.source(matrix, signed, &zeros, &sizes);
+            stacks.on_executor(&fast.executor, [x, right.bytes()], &source, y.bytes_mut(), &terms, cx)?;
+            return Ok(y);
+        }
         let packed_now;
         let weights = match &self.known {
             Some((weights, _)) => weights.view()?,

@@ -430,13 +430,7 @@ pub fn quantized<'a>(
 ) -> KernelResult<QuantizedWeights> {
     sizes.validate()?;
     let isa = packing.isa;
-    let of_bytes = if Form::Tiles.usable(isa) && Form::tiles_pay(sizes) {
-        Form::Tiles
-    } else if Form::Bytes.usable(isa) {
-        Form::Bytes
-    } else {
-        Form::Widened
-    };
+    let of_bytes = Form::of_bytes(isa, sizes);
     let lay = |form: Form, source: &WeightSource<'_>| {
         let layout = Layout::of(isa, sizes, steps, form);
         let WeightSource { data: _, signed, zeros, filter, channel, tap } = source;

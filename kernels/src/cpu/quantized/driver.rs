@@ -14,7 +14,7 @@ use super::tile::{FAMILY, Form};
 use super::weights::{IntegerSizes, Layout, PackedIntegers, Steps};
 use super::winograd::Winograd;
 use crate::cpu::CodeSource;
-use crate::cpu::conv::ConvShape;
+use crate::cpu::conv::{ConvShape, Weights};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::Given;
@@ -105,6 +105,12 @@ impl Quantized {
     #[must_use]
     pub fn layout(&self) -> Layout {
         self.layout
+    }
+
+    /// The sizes of weights before they are packed.
+    #[must_use]
+    pub fn sizes(&self) -> Weights {
+        self.shape.weights()
     }
 
     /// The sizes of packed weights.

@@ -96,10 +96,23 @@ impl Form {
         if self == Form::Tiles && few && Form::Few.usable(isa) { Form::Few } else { self }
     }
 
+    /// The form in which weights of these sizes are packed at that level, where all of them less their zero points are
+    /// bytes.
+    #[must_use]
+    pub fn of_bytes(isa: Isa, sizes: &Weights) -> Form {
+        if Form::Tiles.usable(isa) && Form::tiles_pay(sizes) {
+            Form::Tiles
+        } else if Form::Bytes.usable(isa) {
+            Form::Bytes
+        } else {
+            Form::Widened
+        }
+    }
+
     /// Whether weights of these sizes are multiplied faster on AMX than in [`Form::Bytes`], whatever the rows: its
     /// panels have twice the columns of a vector, and its steps sixteen times the elements of a group.
     #[must_use]
-    pub fn tiles_pay(sizes: &Weights) -> bool {
+    fn tiles_pay(sizes: &Weights) -> bool {
         let groups = sizes.groups.max(1);
         let (columns, elements) = (sizes.filters / groups, sizes.channels / groups * sizes.kernel[2]);
         !sizes.is_depthwise() && columns >= LEAST_COLUMNS && elements >= LEAST_ELEMENTS
