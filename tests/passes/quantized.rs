@@ -101,6 +101,27 @@ fn products_with_and_without_rounding_after_them() {
 }
 
 #[test]
+fn products_of_two_activations() {
+    for rounded in [false, true] {
+        for shape in [&[2, 3, 5, 7][..], &[5, 7], &[1, 2, 40, 33], &[7]] {
+            check(shape, |build, x| {
+                let other = build.op("Neg", &[x], &[]);
+                let (x, mut other) = (through_bytes(build, x, 0.0625, 30), through_bytes(build, other, 0.125, 100));
+                if shape.len() > 1 {
+                    let mut perm: Vec<i64> = (0..shape.len() as i64).collect();
+                    perm.swap(shape.len() - 2, shape.len() - 1);
+                    other = build.op("Transpose", &[other], &[("perm", Attr::Ints(perm))]);
+                }
+                let y = build.op("MatMul", &[x, other], &[]);
+                let bounds = [scalar(build, -5.5), scalar(build, 6.0)];
+                let y = build.op("Clip", &[y, bounds[0], bounds[1]], &[]);
+                if rounded { through_bytes(build, y, 0.0625, 100) } else { y }
+            });
+        }
+    }
+}
+
+#[test]
 fn means_over_windows_between_bytes() {
     let windows = |include| {
         [

@@ -86,7 +86,7 @@ fn requantised(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, facts: &Facts)
         on_bytes
     } else {
         let mut fused = if is_product(&before) {
-            let mut product = fused(edit, &before, facts)?;
+            let mut product = fused(edit, &before, facts).or_else(|| of_activations(edit, &before, facts))?;
             product.inputs[Y_SCALE] = node.inputs[1];
             product.inputs[Y_ZERO] = Some(zero);
             product
@@ -157,13 +157,26 @@ fn dequantised(edit: &Edit<'_>, value: ValueId) -> Option<NodeDesc> {
     (plain("output_dtype") && plain("block_size") && zero).then(|| node.clone())
 }
 
-/// A product of dequantised tensors as the fused operator, without outputs.
-fn fused(edit: &mut Edit<'_>, node: &NodeDesc, facts: &Facts) -> Option<NodeDesc> {
-    let x = dequantised(edit, node.input(0)?)?;
+/// The node that dequantises a value from bytes by one scale.
+fn dequantised_by_number(edit: &Edit<'_>, value: ValueId, facts: &Facts) -> Option<NodeDesc> {
+    let node = dequantised(edit, value)?;
     let bytes = |value: ValueId| facts.is(value, DType::U8) || facts.is(value, DType::I8);
-    if !edit.constant(&x, 1).is_some_and(is_number) || !bytes(x.input(0)?) {
-        return None;
-    }
+    (edit.constant(&node, 1).is_some_and(is_number) && bytes(node.input(0)?)).then_some(node)
+}
+
+/// A product of dequantised tensors that other nodes make, as in attention. Only where the result is quantised: as
+/// `f32` it may be part of an attention, which is faster.
+fn of_activations(edit: &Edit<'_>, node: &NodeDesc, facts: &Facts) -> Option<NodeDesc> {
+    let operand = |index| dequantised_by_number(edit, node.input(index)?, facts);
+    let inputs = inputs_of(&operand(0)?, &operand(1)?, None);
+    let (domain, op) = ("kiln".to_owned(), "QuantizedMatMul".to_owned());
+    let fused = NodeDesc { domain, op, attrs: Attrs::new(), inputs, outputs: Vec::new(), ..node.clone() };
+    node.is("MatMul").then_some(fused)
+}
+
+/// A product of dequantised tensors by constant weights as the fused operator, without outputs.
+fn fused(edit: &mut Edit<'_>, node: &NodeDesc, facts: &Facts) -> Option<NodeDesc> {
+    let x = dequantised_by_number(edit, node.input(0)?, facts)?;
     let weights = dequantised(edit, node.input(1)?)?;
     let tensor = edit.constant(&weights, 0).filter(|tensor| matches!(tensor.dtype(), DType::U8 | DType::I8))?;
     let rank = tensor.shape().len();
@@ -196,10 +209,16 @@ fn fused(edit: &mut Edit<'_>, node: &NodeDesc, facts: &Facts) -> Option<NodeDesc
         None => None,
         Some(bias) => Some(row(edit, bias, filters)?),
     };
+    let inputs = inputs_of(&x, &weights, bias);
+    Some(NodeDesc { domain: "kiln".to_owned(), op: op.to_owned(), attrs, inputs, outputs: Vec::new(), ..node.clone() })
+}
+
+/// The inputs of a fused operator whose operands those nodes dequantise, without a scale of the result.
+fn inputs_of(x: &NodeDesc, weights: &NodeDesc, bias: Option<ValueId>) -> Vec<Option<ValueId>> {
     let mut inputs = vec![x.inputs[0], weights.inputs[0], bias];
     inputs.extend([x.input(1), x.input(2), weights.input(1), weights.input(2)]);
     inputs.resize(INPUTS, None);
-    Some(NodeDesc { domain: "kiln".to_owned(), op: op.to_owned(), attrs, inputs, outputs: Vec::new(), ..node.clone() })
+    inputs
 }
 
 /// A bias of one element for each filter: a constant of `f32`, dequantised if it is quantised.

@@ -57,6 +57,23 @@ fn products_between_bytes_and_without_rounding_after_them() {
 }
 
 #[test]
+fn products_of_two_activations_work_on_bytes_where_the_result_is_quantised() {
+    for requantised in [true, false] {
+        let (mut build, x) = with_x(&[2, -2, 6, 6]);
+        let x = through_bytes(&mut build, x, 0.0625, 128);
+        let transposed = build.op("Transpose", &[x], &[("perm", [0, 1, 3, 2].into())]);
+        let transposed = through_bytes(&mut build, transposed, 0.0625, 128);
+        let mut y = build.op("MatMul", &[x, transposed], &[]);
+        if requantised {
+            y = through_bytes(&mut build, y, 0.25, 100);
+        }
+        let found = ops(&rewritten_by(build, y, &["quantized", "dead"]));
+        let product = if requantised { "QuantizedMatMul+residual" } else { "MatMul" };
+        assert!(found.contains(&product.to_owned()), "{found:?}");
+    }
+}
+
+#[test]
 fn sums_of_dynamic_quantisation_are_scaled_where_they_are_made() {
     let (mut build, x) = with_x(&[-2, 6]);
     let parts = build.op_many("DynamicQuantizeLinear", &[Some(x)], 3, &[]);
