@@ -198,6 +198,42 @@ fn sums_and_means_between_bytes() {
     }
 }
 
+#[test]
+fn products_of_elements_between_bytes() {
+    // A gate by channel that a request makes, one by column that is a constant, a number, and the tensor itself.
+    type Gate = fn(&mut GraphBuilder, ValueId) -> ValueId;
+    let gates: [(&str, Gate); 4] = [
+        ("QuantizedMul", |build, x| {
+            let mean = build.op("GlobalAveragePool", &[x], &[]);
+            through_bytes(build, mean, 0.125, 100)
+        }),
+        ("QuantizedMul", |build, _| {
+            let (bytes, scale) = (bytes(build, &[1, 3, 1, 5]), scalar(build, 0.125));
+            build.op("DequantizeLinear", &[bytes, scale], &[])
+        }),
+        ("ByteTable", |build, _| {
+            let (number, scale) = (build.constant(Tensor::scalar(77u8)), scalar(build, 0.125));
+            build.op("DequantizeLinear", &[number, scale], &[])
+        }),
+        ("ByteTable", |_, x| x),
+    ];
+    for (expected, gate) in gates {
+        for op in ["Mul", "Add"] {
+            let net = |build: &mut GraphBuilder, x: ValueId| {
+                let x = through_bytes(build, x, 0.0625, 30);
+                let gate = gate(build, x);
+                let y = build.op(op, &[gate, x], &[]);
+                let y = build.op("Relu", &[y], &[]);
+                through_bytes(build, y, 0.25, 7)
+            };
+            check(&[2, 3, 4, 5], net);
+            let found = operators_over(&[2, 3, 4, 5], net);
+            let expected = if op == "Add" { expected.replace("Mul", "Add") } else { expected.to_owned() };
+            assert!(found.contains(&expected), "{expected} for {op}: {found:?}");
+        }
+    }
+}
+
 /// The shape of [`every`] byte.
 const EVERY: [usize; 2] = [4, 64];
 

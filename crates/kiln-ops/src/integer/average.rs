@@ -42,7 +42,7 @@ impl Average {
     ) -> Result<(), NodeError> {
         let (scale, zero) = parameters(inputs, 3)?;
         let rounding = self.bounds.rounding(y.dtype() == DType::I8, zero, scale);
-        Ok(executor.run(addend(inputs, 0, None, scale)?, rounding, y.bytes_mut(), cx.parallel)?)
+        Ok(executor.run(addend(inputs, 0, scale)?, rounding, y.bytes_mut(), cx.parallel)?)
     }
 
     fn shape(&self, dims: &[usize]) -> Result<PoolShape, NodeError> {

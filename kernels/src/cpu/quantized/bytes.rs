@@ -1,4 +1,4 @@
-//! Operators on quantised tensors that need no dequantisation: sums and maxima of bytes.
+//! Operators on quantised tensors that need no dequantisation: sums, products and maxima of bytes.
 //!
 //! Loops that the compiler turns into vector code; where the level allows, into that of AVX2. Every level makes the
 //! same bits.
@@ -125,6 +125,52 @@ pub fn add(isa: Isa, a: Addend<'_>, b: Addend<'_>, rounding: Rounding, to: &mut 
     for_each_chunk(parallel, to, CHUNK, &|index, to| {
         let part = |data: &[u8]| index * CHUNK..data.len().min((index + 1) * CHUNK);
         add_chunk(isa, &a.data[part(a.data)], &b.data[part(b.data)], factors, rounding, to);
+    });
+}
+
+/// One operand of a product of elements.
+#[derive(Clone, Copy, Debug)]
+pub struct Factor<'a> {
+    /// Its bytes.
+    pub data: &'a [u8],
+    /// Whether they are signed.
+    pub signed: bool,
+    /// Its zero point.
+    pub zero: i32,
+}
+
+impl Factor<'_> {
+    /// What makes its bytes unsigned, and the zero point of those.
+    fn unsigned(&self) -> [i32; 2] {
+        let flip = if self.signed { 0x80 } else { 0 };
+        [flip, self.zero + flip]
+    }
+}
+
+multiversion! {
+    fn multiply_chunk(a: &[u8], b: &[u8], unsigned: [[i32; 2]; 2], scale: f32, rounding: Rounding, to: &mut [u8]) {
+        let [[a_flip, a_zero], [b_flip, b_zero]] = unsigned;
+        for ((to, &a), &b) in to.iter_mut().zip(a).zip(b) {
+            let product = ((i32::from(a) ^ a_flip) - a_zero) * ((i32::from(b) ^ b_flip) - b_zero);
+            *to = rounding.byte(product as f32 * scale);
+        }
+    }
+}
+
+/// Multiplies two tensors of one length, as long as `to`, element by element: the product of elements less their zero
+/// points, which is exact, times `scale`.
+pub fn multiply(
+    isa: Isa,
+    [a, b]: [Factor<'_>; 2],
+    scale: f32,
+    rounding: Rounding,
+    to: &mut [u8],
+    parallel: &dyn Parallel,
+) {
+    let (rounding, unsigned) = (rounding.bounded(), [a.unsigned(), b.unsigned()]);
+    for_each_chunk(parallel, to, CHUNK, &|index, to| {
+        let part = |data: &[u8]| index * CHUNK..data.len().min((index + 1) * CHUNK);
+        multiply_chunk(isa, &a.data[part(a.data)], &b.data[part(b.data)], unsigned, scale, rounding, to);
     });
 }
 
@@ -256,6 +302,27 @@ mod tests {
                     let (a, b) = (addend(&a, zeros[0], 0.5), addend(&b, zeros[1], 0.125));
                     add(isa, a, b, rounding, &mut to, &Serial);
                     assert_eq!(to, expected, "{isa} {signed}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn products_of_bytes_are_rounded_once_at_every_level() {
+        for (signs, zeros) in [([false, false], [3, 200, 128]), ([true, false], [-128, 255, 7])] {
+            let (a, b) = (bytes(1001, 1), bytes(1001, 5000));
+            for (low, high) in [(f32::NEG_INFINITY, f32::INFINITY), (-20.5, 31.0)] {
+                let rounding = Rounding { signed: false, zero: zeros[2], low, high };
+                let scale = 1.0 / 64.0;
+                let expected: Vec<u8> = (a.iter().zip(&b))
+                    .map(|(&a, &b)| real(a, signs[0], zeros[0]) * real(b, signs[1], zeros[1]) * scale)
+                    .map(|product| rounded(product, rounding))
+                    .collect();
+                let factor = |data, at: usize| Factor { data, signed: signs[at], zero: zeros[at] };
+                for isa in levels() {
+                    let mut to = vec![0; a.len()];
+                    multiply(isa, [factor(&a, 0), factor(&b, 1)], scale as f32, rounding, &mut to, &Serial);
+                    assert_eq!(to, expected, "{isa} {signs:?}");
                 }
             }
         }

@@ -133,6 +133,12 @@ pub(in crate::operators) const ROWS: &[Operator] = &[
         ..Operator::plain(work::BOUND_BY_MEMORY, PerElement, "kiln", "QuantizedAdd", &[1], between(7, 8), &[LOW, HIGH])
     },
     Operator {
+        types: Types::By(kinds::zero_point_7),
+        shapes: Shapes::First(shapes::quantized_sum),
+        layout: Layout::ElementWise,
+        ..Operator::plain(work::BOUND_BY_MEMORY, PerElement, "kiln", "QuantizedMul", &[1], between(7, 8), &[LOW, HIGH])
+    },
+    Operator {
         types: Types::By(kinds::zero_point_4),
         shapes: Shapes::First(spatial::global_pool),
         layout: Layout::Follows,

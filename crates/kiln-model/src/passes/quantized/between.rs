@@ -1,4 +1,5 @@
-//! Nodes between quantised products: sums, means, maxima and moves of bytes, and the QOperator form.
+//! Nodes between quantised products: sums, products of elements, means, maxima and moves of bytes, and the QOperator
+//! form.
 
 use kiln_tensor::{DType, Tensor};
 
@@ -113,10 +114,11 @@ fn kind(facts: &Facts, value: Option<ValueId>) -> DType {
     if value.is_some_and(|value| facts.is(value, DType::I8)) { DType::I8 } else { DType::U8 }
 }
 
-/// The fused operator, without outputs, of a quantised sum or mean of dequantised tensors.
+/// The fused operator, without outputs, of a quantised sum, product of elements or mean of dequantised tensors.
 pub(super) fn computed(edit: &mut Edit<'_>, facts: &Facts, maker: &NodeDesc, node: &NodeDesc) -> Option<NodeDesc> {
     let (op, count) = match maker.op.as_str() {
         "Add" if maker.domain.is_empty() => ("QuantizedAdd", 2),
+        "Mul" if maker.domain.is_empty() => ("QuantizedMul", 2),
         "GlobalAveragePool" if maker.domain.is_empty() => ("QuantizedGlobalAveragePool", 1),
         "AveragePool" if maker.domain.is_empty() && reads_little(maker) => ("QuantizedAveragePool", 1),
         "ReduceMean" if is_over_space(edit, facts, maker) => ("QuantizedGlobalAveragePool", 1),

@@ -22,8 +22,13 @@ const MOST_NODES: usize = 16;
 pub(in crate::passes) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     let mut edit = Edit::new(graph);
     for slot in edit.slots() {
-        let Some(node) = edit.cloned(slot, |node| node.is("QuantizeLinear")) else { continue };
-        tabled(&mut edit, slot, &node, cx);
+        let between = |node: &NodeDesc| node.is_fused("QuantizedAdd") || node.is_fused("QuantizedMul");
+        let Some(node) = edit.cloned(slot, |node| node.is("QuantizeLinear") || between(node)) else { continue };
+        if between(&node) {
+            of_one_operand(&mut edit, slot, &node, cx);
+        } else {
+            tabled(&mut edit, slot, &node, cx);
+        }
     }
     edit.finish()
 }
@@ -35,7 +40,58 @@ fn tabled(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, cx: &PassCx<'_>) ->
     let numbers = function.of(node.input(0)?)?;
     let table = function.scaled(node, &numbers)?;
     let (bytes, flat) = (function.bytes?, function.flat);
-    let eight_bits = |tensor: &Tensor| matches!(tensor.dtype(), DType::U8 | DType::I8) && tensor.len() == VALUES;
+    put(edit, slot, node, cx, Table { bytes, table, flat })
+}
+
+/// Replaces a sum or product of two tensors of bytes by a look-up, if one operand is a constant number or both are one
+/// tensor.
+fn of_one_operand(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, cx: &PassCx<'_>) -> Option<()> {
+    let operands = [node.input(0)?, node.input(3)?];
+    let is_known = operands.map(|operand| edit.graph.constant(operand).is_some());
+    let bytes = match is_known {
+        [true, true] => return None,
+        [false, true] => operands[0],
+        [true, false] => operands[1],
+        [false, false] => (operands[0] == operands[1]).then_some(operands[0])?,
+    };
+    let mut inputs = Vec::with_capacity(node.inputs.len());
+    for input in &node.inputs {
+        inputs.push(match input {
+            None => None,
+            Some(value) if *value == bytes => Some(all(&cx.facts, bytes)?),
+            Some(value) => Some(edit.graph.constant(*value)?.reshaped([]).ok()?),
+        });
+    }
+    let is_flat = |operand| edit.graph.constant(operand).is_none_or(|constant| constant.shape().is_empty());
+    let flat = operands.into_iter().all(is_flat);
+    let table = (cx.evaluate)(edit.graph, node, &inputs)?.pop()?;
+    put(edit, slot, node, cx, Table { bytes, table, flat })
+}
+
+/// A function of single bytes.
+struct Table {
+    /// Its argument.
+    bytes: ValueId,
+    /// The result for each byte.
+    table: Tensor,
+    /// Whether all constants were without dimensions, so that the result has those of the argument.
+    flat: bool,
+}
+
+/// All bytes, of the type of that value, in the order of their patterns.
+fn all(facts: &Facts, bytes: ValueId) -> Option<Tensor> {
+    let all: Vec<u8> = (0..=u8::MAX).collect();
+    let all = match [DType::U8, DType::I8].into_iter().find(|&dtype| facts.is(bytes, dtype))? {
+        DType::I8 => Tensor::from_slice([VALUES], bytemuck::cast_slice::<u8, i8>(&all)),
+        _ => Tensor::from_slice([VALUES], &all),
+    };
+    all.ok()
+}
+
+/// Puts a look-up into the slot of `node`.
+fn put(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, cx: &PassCx<'_>, function: Table) -> Option<()> {
+    let Table { bytes, table, flat } = function;
+    let eight_bits = |tensor: &Tensor| matches!(tensor.dtype(), DType::U8 | DType::I8) && tensor.shape() == [VALUES];
     let output = node.output(0)?;
     (eight_bits(&table) && (flat || keeps_rank(&cx.facts, bytes, output))).then_some(())?;
     let own = if cx.facts.is(bytes, DType::I8) { DType::I8 } else { DType::U8 };
@@ -93,12 +149,7 @@ impl Function<'_, '_, '_> {
         if let Some(node) = dequantised(self.edit, value) {
             let bytes = node.input(0)?;
             (*self.bytes.get_or_insert(bytes) == bytes).then_some(())?;
-            let all: Vec<u8> = (0..=u8::MAX).collect();
-            let all = match [DType::U8, DType::I8].into_iter().find(|&dtype| self.cx.facts.is(bytes, dtype))? {
-                DType::I8 => Tensor::from_slice([VALUES], bytemuck::cast_slice::<u8, i8>(&all)),
-                _ => Tensor::from_slice([VALUES], &all),
-            };
-            return self.scaled(&node, &all.ok()?);
+            return self.scaled(&node, &all(&self.cx.facts, bytes)?);
         }
         let (_, node) = self.edit.maker(value)?;
         let is_function = operators::of(node).is_some_and(|row| row.is_element_wise()) && node.outputs.len() == 1;

@@ -165,6 +165,20 @@ fn what_lies_between_bytes_works_on_bytes() {
 }
 
 #[test]
+fn elements_are_multiplied_on_bytes() {
+    let (mut build, x) = with_x(&[-2, 4, 6, 6]);
+    let x = through_bytes(&mut build, x, 0.0625, 30);
+    let mean = build.op("GlobalAveragePool", &[x], &[]);
+    let gate = through_bytes(&mut build, mean, 0.125, 3);
+    let product = build.op("Mul", &[x, gate], &[]);
+    let bounded = build.op("Relu", &[product], &[]);
+    let y = through_bytes(&mut build, bounded, 0.125, 3);
+    let graph = rewritten_by(build, y, &["quantized", "dead"]);
+    let names: Vec<&str> = graph.nodes.iter().map(|node| node.op.as_str()).collect();
+    assert_eq!(names, ["QuantizeLinear", "QuantizedGlobalAveragePool", "QuantizedMul", "DequantizeLinear"]);
+}
+
+#[test]
 fn what_is_scaled_otherwise_after_it_moves_is_scaled_before() {
     let (mut build, x) = with_x(&[-2, 4, 6, 6]);
     let x = through_bytes(&mut build, x, 0.0625, 30);
