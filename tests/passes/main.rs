@@ -3,6 +3,7 @@
 
 mod apart;
 mod bf16;
+mod branches;
 mod compact;
 mod doubles;
 mod draw;

@@ -7,7 +7,7 @@
 //! 1. *Clean*: products between quantised tensors, functions between them as tables, and products by block-quantised
 //!    weights (before folding would dequantise the weights), constants into bodies, constant folding, no-ops, reshapes
 //!    with known targets, transposes that meet, equal nodes, dead nodes.
-//! 2. *Fuse*: padding and per-channel arithmetic into convolutions, scales, biases, transposes and residuals into
+//! 2. *Fuse*: padding and per-channel arithmetic into convolutions, branches of convolutions into one, scales, biases, transposes and residuals into
 //!    matmuls, layer normalisations into their operator, attention with the heads around it, and then the cleaning
 //!    again.
 //! 3. *Chains*: element-wise nodes into one node; chains that are one function into the matmul or convolution before.
@@ -25,6 +25,7 @@ mod attention;
 mod batch_norm;
 mod bf16;
 mod blockwise;
+mod branches;
 mod captures;
 mod chain;
 mod concat;
@@ -114,6 +115,7 @@ const GROUPS: &[Group] = &[
             ("pad", pad::run),
             ("layer_norm", layer_norm::run),
             ("affine", affine::run),
+            ("branches", branches::run),
             ("gemm", gemm::run),
             ("matmul", matmul::run),
             ("round_weights", round_weights::run),

@@ -52,6 +52,77 @@ fn a_residual_may_be_strided_and_projected() {
     assert_eq!(ops(&fused(build, y)), ["Conv", "FusedConv+residual"]);
 }
 
+/// All passes that see the branches of a network that is trained with them.
+const JOIN: &[&str] = &["affine", "branches", "residual", "batch_norm", "chain", "activation", "dead"];
+
+#[test]
+fn branches_of_a_block_that_is_trained_with_them_become_one_convolution() {
+    let (mut build, x) = with_x(&[-2, 4, -3, -4]);
+    let large = conv(&mut build, x);
+    let large = batch_norm(&mut build, large);
+    let w = floats(&mut build, &[4, 4, 1, 1]);
+    let small = build.op("Conv", &[x, w], &[]);
+    let small = batch_norm(&mut build, small);
+    let own = batch_norm(&mut build, x);
+    let sum = build.op("Add", &[own, small], &[]);
+    let sum = build.op("Add", &[large, sum], &[]);
+    let y = build.op("Relu", &[sum], &[]);
+    assert_eq!(ops(&rewritten_by(build, y, JOIN)), ["FusedConv+bias+Relu"]);
+}
+
+#[test]
+fn smaller_windows_are_added_to_the_taps_on_which_they_lie() {
+    let (mut build, x) = with_x(&[-2, 1, -3, -4]);
+    let (w, row) = (floats(&mut build, &[1, 1, 3, 3]), floats(&mut build, &[1, 1, 1, 2]));
+    let large = build.op("Conv", &[x, w], &[("pads", [2, 2, 2, 2].into()), ("dilations", [2, 2].into())]);
+    let small = build.op("Conv", &[x, row], &[("pads", [0, 2, 0, 0].into()), ("dilations", [1, 2].into())]);
+    let y = build.op("Add", &[small, large], &[]);
+    let graph = rewritten_by(build, y, JOIN);
+    assert_eq!(ops(&graph), ["Conv"]);
+    let weights = graph.constant_input(&graph.nodes[0], 1).unwrap();
+    assert_eq!(weights.as_slice::<f32>().unwrap(), [0.5, 1.5, 2.5, 4.0, 6.0, 5.5, 6.5, 7.5, 8.5]);
+}
+
+#[test]
+fn branches_that_do_not_lie_in_each_other_stay() {
+    type Attrs = &'static [(&'static str, [i64; 2])];
+    let cases: [(&[usize], Attrs, i64); 6] = [
+        (&[4, 4, 1, 1], &[("strides", [2, 2])], 0),
+        (&[4, 4, 1, 1], &[], 1),
+        (&[1, 4, 1, 1], &[], 0),
+        (&[4, 4, 5, 1], &[], 0),
+        (&[4, 4, 3, 3], &[("dilations", [2, 2])], 2),
+        (&[4, 4, 2, 2], &[], 0),
+    ];
+    for (shape, attrs, pad) in cases {
+        let (mut build, x) = with_x(&[-2, 4, -3, -4]);
+        let large = conv(&mut build, x);
+        let w = floats(&mut build, shape);
+        let mut attrs: Vec<(&str, Attr)> = attrs.iter().map(|(name, values)| (*name, (*values).into())).collect();
+        attrs.push(("pads", [pad; 4].into()));
+        let small = build.op("Conv", &[x, w], &attrs);
+        let y = build.op("Add", &[large, small], &[]);
+        let found = ops(&rewritten_by(build, y, &["branches", "dead"]));
+        assert_eq!(found, ["Conv", "Conv", "Add"], "{shape:?} {attrs:?}");
+    }
+}
+
+#[test]
+fn branches_whose_weights_or_results_others_read_stay() {
+    for shared_weights in [true, false] {
+        let (mut build, x) = with_x(&[-2, 4, -3, -4]);
+        let w = floats(&mut build, &[4, 4, 1, 1]);
+        let other = if shared_weights { w } else { floats(&mut build, &[4, 4, 1, 1]) };
+        let (a, b) = (build.op("Conv", &[x, w], &[]), build.op("Conv", &[x, other], &[]));
+        let mut y = build.op("Add", &[a, b], &[]);
+        if !shared_weights {
+            y = build.op("Sub", &[y, a], &[]);
+        }
+        let found = ops(&rewritten_by(build, y, &["branches", "dead"]));
+        assert_eq!(found[..3], ["Conv", "Conv", "Add"], "{shared_weights}");
+    }
+}
+
 #[test]
 fn a_sum_of_sizes_that_may_differ_is_no_residual() {
     let (mut build, x) = with_x(&[-2, 4, -3, -4]);
