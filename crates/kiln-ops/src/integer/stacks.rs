@@ -67,9 +67,14 @@ impl Product {
         self.right.iter().product::<usize>() != 1
     }
 
+    /// Multiply-adds of one pair of matrices, or the most that can be counted.
+    fn work(&self) -> usize {
+        self.rows.saturating_mul(self.inner).saturating_mul(self.columns)
+    }
+
     /// Whether calls of an executor, one for each pair of matrices, are faster than the loops.
     pub(super) fn suits_executors(&self) -> bool {
-        self.rows.saturating_mul(self.inner).saturating_mul(self.columns) >= LEAST_WORK
+        self.work() >= LEAST_WORK
     }
 
     /// The numbers of the left-hand and the right-hand matrix that make matrix `index` of the result.
@@ -124,7 +129,7 @@ impl Product {
             return Ok(());
         }
         let bytes = y.len() / matrices;
-        let is_worth = matrices * self.rows * self.inner * self.columns >= WORTH_A_THREAD;
+        let is_worth = self.work().saturating_mul(matrices) >= WORTH_A_THREAD;
         let divided = is_worth && (matrices.is_multiple_of(threads) || matrices >= MANY * threads);
         let (tasks, inside): (_, &dyn Parallel) = if divided { (threads, &Serial) } else { (1, cx.parallel) };
         let [packed, own] = [executor.packed().words(), executor.scratch_len()];
