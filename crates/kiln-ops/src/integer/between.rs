@@ -107,10 +107,10 @@ impl Between {
         let factor = requantiser(single(required(inputs, 1)?)?, single(required(inputs, 4)?)?, scale as f32);
         let views = [Spread::of(required(inputs, 0)?, y.shape())?, Spread::of(required(inputs, 3)?, y.shape())?];
         for_each_chunk(cx.parallel, y.bytes_mut(), TASK, &|index, to| {
+            let mut blocks = [[0; BLOCK]; 2];
             for (block, to) in to.chunks_mut(BLOCK).enumerate() {
                 let first = index * TASK + block * BLOCK;
-                let mut spread = [[0; BLOCK]; 2];
-                let [to_a, to_b] = spread.each_mut();
+                let [to_a, to_b] = blocks.each_mut();
                 let data = [views[0].read(first, to.len(), to_a), views[1].read(first, to.len(), to_b)];
                 match self.combination {
                     Combination::Sum => {
