@@ -142,8 +142,8 @@ fn weights_of(edit: &Edit<'_>, conv: &NodeDesc) -> Option<Tensor> {
     edit.constant(conv, 1).filter(|weights| sole && weights.dtype() == DType::F32 && weights.shape().len() > 2).cloned()
 }
 
-/// The bias of a convolution: `Some(None)` where it has no bias, `None` where its bias is not a constant of one number for
-/// each filter.
+/// The bias of a convolution: `Some(None)` where it has no bias, `None` where its bias is not a constant of one number
+/// for each filter.
 fn bias_of(edit: &Edit<'_>, conv: &NodeDesc, filters: usize) -> Option<Option<Vec<f64>>> {
     if conv.input(2).is_none() {
         return Some(None);

@@ -1,6 +1,6 @@
-//! Sums and products of quantised tensors, element by element: QLinearAdd as ONNX Runtime's quantiser writes it, and the
-//! nodes that the pass `quantized` makes of the QDQ form. Also reads the parameters that all operators between quantised
-//! products have.
+//! Sums and products of quantised tensors, element by element: QLinearAdd as ONNX Runtime's quantiser writes it, and
+//! the nodes that the pass `quantized` makes of the QDQ form. Also reads the parameters that all operators between
+//! quantised products have.
 //!
 //! No tensor of numbers is made: bytes are scaled, combined and rounded in one pass. An operand that is repeated along
 //! an axis is spread block by block, in the nearest cache.
