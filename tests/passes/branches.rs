@@ -94,8 +94,12 @@ proptest! {
         let Some(mut y) = sum else { return Ok(()) };
         let is_own = (0..space).all(|axis| case.output(&case.branches[0], axis, SIZE) == Some(SIZE));
         if case.normalised && channels == filters && is_own {
-            let parameters: Vec<ValueId> =
-                (0..4).map(|at| build.constant(Tensor::from_vec([groups * channels], vec![at as f32 + 0.5; groups * channels]).unwrap())).collect();
+            let channels = groups * channels;
+            let mut constant = |at: usize| {
+                let values = vec![at as f32 + 0.5; channels];
+                build.constant(Tensor::from_vec([channels], values).unwrap())
+            };
+            let parameters = [0, 1, 2, 3].map(&mut constant);
             let own = build.op("BatchNormalization", &[&[x][..], &parameters].concat(), &[]);
             y = build.op("Add", &[own, y], &[]);
         }

@@ -7,9 +7,9 @@
 //! 1. *Clean*: products between quantised tensors, functions between them as tables, and products by block-quantised
 //!    weights (before folding would dequantise the weights), constants into bodies, constant folding, no-ops, reshapes
 //!    with known targets, transposes that meet, equal nodes, dead nodes.
-//! 2. *Fuse*: padding and per-channel arithmetic into convolutions, branches of convolutions into one, scales, biases, transposes and residuals into
-//!    matmuls, layer normalisations into their operator, attention with the heads around it, and then the cleaning
-//!    again.
+//! 2. *Fuse*: padding and per-channel arithmetic into convolutions, branches of convolutions into one, scales, biases,
+//!    transposes and residuals into matmuls, layer normalisations into their operator, attention with the heads around
+//!    it, and then the cleaning again.
 //! 3. *Chains*: element-wise nodes into one node; chains that are one function into the matmul or convolution before.
 //! 4. *Layout*: spatial operators to channels-last, and a last cleaning.
 //! 5. *Sums of bytes* into the products before them.

@@ -1,6 +1,6 @@
 //! Products of integers: MatMulInteger, QLinearMatMul, ConvInteger, QLinearConv, and the nodes that the pass
-//! `quantized` makes; sums, products of elements and means between them ([`between`], [`average`]), which ONNX Runtime's
-//! quantiser writes and ONNX has no operators for. Functions of single bytes are looked up ([`table`]).
+//! `quantized` makes; sums, products of elements and means between them ([`between`], [`average`]), which ONNX
+//! Runtime's quantiser writes and ONNX has no operators for. Functions of single bytes are looked up ([`table`]).
 //!
 //! Zero points are subtracted first; sums are kept in 32 bits, and wrap as those of hardware do. `product` is the node
 //! of all these operators, on executors; the loops here and in `conv` do the rest: left-hand scales or zero points that
