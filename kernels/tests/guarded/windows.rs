@@ -5,7 +5,6 @@ use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvInput, ConvPart,
 use kiln_kernels::cpu::pool::{Path, Pool, PoolKind, PoolShape, Window};
 use kiln_kernels::cpu::precision::{from_bf16, to_bf16};
 use kiln_kernels::cpu::quantized::bytes::{Added, Addend, Plus, Rounding, add};
-use kiln_kernels::cpu::quantized::weights::{PackedIntegers, PackedIntegersMut, pack};
 use kiln_kernels::cpu::quantized::{Form, Output, Quantized, QuantizedBlocks, Terms, WeightSource};
 use kiln_kernels::cpu::{Activations, ActivationsMut, Elements, Numerics, PackedWeights, PackedWeightsMut, Stored};
 use kiln_kernels::{EmitEach, Isa, KernelError, reference};
@@ -262,18 +261,16 @@ pub(crate) fn quantized(draw: &mut Draw<'_>, isa: Isa) {
     if added {
         let own = Addend { data: &want.clone(), signed: signed_output, zero: terms.zero, scale: plus.own_scale };
         let other = Addend { data: &other, signed: signed_output, zero: plus.zero, scale: plus.scale };
-        add(Isa::Portable, own, other, rounding, &mut want, &InTurn(1));
+        add(Isa::Portable, own, other, rounding, &mut want);
     }
     let terms = Terms { plus: added.then_some(plus), ..terms };
     let blocks = QuantizedBlocks::pick(isa, &shape, form, threads);
     let residual = if added { Added::Second } else { Added::Nothing };
     let ready = Quantized::new(isa, shape, form, output, residual, blocks, &EmitEach).unwrap();
     let mut packed = Guarded::blank(ready.packed().words(), at_end);
-    let room = PackedIntegersMut::new(ready.packed(), &mut packed).unwrap();
-    pack(isa, &sizes, ready.layout(), &source, room).unwrap();
+    let weights = ready.pack(&source, &mut packed).unwrap();
     let (x, mut y) = (Guarded::of(&x, at_end), Guarded::blank(want.len(), at_end));
     let mut scratch = Guarded::blank(ready.scratch_len(), at_end);
-    let weights = PackedIntegers::new(ready.packed(), &packed).unwrap();
     ready.run(&x, weights, &mut y, &terms, &mut scratch, &InTurn(threads)).unwrap();
     scratch.open();
     packed.open();

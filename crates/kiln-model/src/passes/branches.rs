@@ -5,6 +5,7 @@
 //! A smaller window has to lie within the larger one, on its taps, and both have to give outputs of the same size for
 //! every input.
 
+use kiln_kernels::memory;
 use kiln_tensor::{DType, Tensor};
 
 use super::PassCx;
@@ -18,8 +19,7 @@ pub(super) fn run(graph: &mut Graph, _: &mut PassCx<'_>) -> usize {
         let is_sum = |node: &NodeDesc| (node.is("Add") || node.is("Sum")) && node.inputs.len() == 2;
         let Some(sum) = edit.cloned(slot, is_sum) else { continue };
         let maker = |operand| sum.input(operand).and_then(|value| edit.sole_maker(value)).map(|(maker, _)| maker);
-        let makers = [maker(0), maker(1)];
-        let [Some(a), Some(b)] = makers else { continue };
+        let (Some(a), Some(b)) = (maker(0), maker(1)) else { continue };
         let [Some(first), Some(second)] = [a, b].map(|maker| edit.cloned(maker, |_| true)) else { continue };
         let joined = joined(&mut edit, &first, &second).or_else(|| joined(&mut edit, &second, &first));
         if let Some(mut joined) = joined {
@@ -48,8 +48,7 @@ impl Window {
     fn of(conv: &NodeDesc, weights: &[usize]) -> Option<Window> {
         let attributes = conv.attributes();
         let auto = attributes.text("auto_pad");
-        if !conv.is("Conv") || conv.input(3).is_some() || conv.is_channels_last() || !matches!(auto, "NOTSET" | "VALID")
-        {
+        if !conv.is("Conv") || conv.is_channels_last() || !matches!(auto, "NOTSET" | "VALID") {
             return None;
         }
         let kernel: Vec<i64> = weights.get(2..)?.iter().map(|&size| size as i64).collect();
@@ -154,7 +153,7 @@ fn bias_of(edit: &Edit<'_>, conv: &NodeDesc, filters: usize) -> Option<Option<Ve
 
 /// Weights of one tap that multiply each channel by its own number: as many filters in a group as channels.
 fn diagonal(scale: &[f64], channels: usize, space: usize) -> Option<Tensor> {
-    let mut weights = vec![0f32; scale.len().checked_mul(channels)?];
+    let mut weights = memory::zeroed::<f32>(scale.len().checked_mul(channels)?);
     for (filter, (row, &scale)) in weights.chunks_exact_mut(channels.max(1)).zip(scale).enumerate() {
         row[filter % channels] = scale as f32;
     }

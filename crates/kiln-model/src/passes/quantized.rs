@@ -164,8 +164,8 @@ fn dequantised_by_number(edit: &Edit<'_>, value: ValueId, facts: &Facts) -> Opti
     (edit.constant(&node, 1).is_some_and(is_number) && bytes(node.input(0)?)).then_some(node)
 }
 
-/// A product of dequantised tensors that other nodes make, as in attention. Only where the result is quantised: as
-/// `f32` it may be part of an attention, which is faster.
+/// A product of dequantised tensors with one scale each: of two that other nodes make, as in attention, or by a stack
+/// of constants. Only where the result is quantised: as `f32` it may be part of an attention, which is faster.
 fn of_activations(edit: &Edit<'_>, node: &NodeDesc, facts: &Facts) -> Option<NodeDesc> {
     let operand = |index| dequantised_by_number(edit, node.input(index)?, facts);
     let inputs = inputs_of(&operand(0)?, &operand(1)?, None);

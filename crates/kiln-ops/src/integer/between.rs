@@ -2,13 +2,13 @@
 //! the nodes that the pass `quantized` makes of the QDQ form. Also reads the parameters that all operators between
 //! quantised products have.
 //!
-//! No tensor of numbers is made: bytes are scaled, combined and rounded in one pass. An operand that is repeated along
-//! an axis is spread block by block, in the nearest cache.
+//! No tensor of numbers is made: bytes are scaled, combined and rounded in one pass. An operand that is broadcast along
+//! an axis is repeated block by block, in L1.
 
 use kiln_kernels::Isa;
 use kiln_kernels::cpu::quantized::bytes::{Addend, Factor, Rounding, add, multiply};
 use kiln_kernels::memory::Collect;
-use kiln_kernels::parallel::{Serial, for_each_chunk};
+use kiln_kernels::parallel::for_each_chunk;
 use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorError, TensorSpec};
 
@@ -115,12 +115,12 @@ impl Between {
                 match self.combination {
                     Combination::Sum => {
                         let [a, b] = [Addend { data: data[0], ..a }, Addend { data: data[1], ..b }];
-                        add(isa, a, b, rounding, to, &Serial);
+                        add(isa, a, b, rounding, to);
                     }
                     Combination::Product => {
                         let [a, b] = factors;
                         let factors = [Factor { data: data[0], ..a }, Factor { data: data[1], ..b }];
-                        multiply(isa, factors, factor, rounding, to, &Serial);
+                        multiply(isa, factors, factor, rounding, to);
                     }
                 }
             }

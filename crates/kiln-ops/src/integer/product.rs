@@ -8,10 +8,7 @@ use std::sync::Arc;
 
 use kiln_kernels::cpu::conv::{ConvShape, Weights};
 use kiln_kernels::cpu::quantized::bytes::{Added, Plus, Rounding, add_to};
-use kiln_kernels::cpu::quantized::weights::pack;
-use kiln_kernels::cpu::quantized::{
-    Form, Output, PackedIntegers, PackedIntegersMut, Quantized, Steps, Terms, WeightSource,
-};
+use kiln_kernels::cpu::quantized::{Form, Output, Quantized, Steps, Terms, WeightSource};
 use kiln_kernels::cpu::transpose::Transpose;
 use kiln_kernels::memory::Collect;
 use kiln_run::exec::quantized::QuantizedProblem;
@@ -472,32 +469,34 @@ impl ByteProduct {
             transposed = Some(last);
         }
         let x = transposed.as_ref().unwrap_or(x).bytes();
-        if let Some(stacks) = &fast.stacks {
-            let right = required(inputs, roles.weights)?;
-            let zeros = zero_points(optional(inputs, roles.weights_zero))?;
-            let (signed, sizes) = (right.dtype() == DType::I8, fast.shape.weights());
-            let source = |matrix| self.source(matrix, signed, &zeros, &sizes);
-            stacks.on_executor(&fast.executor, [x, right.bytes()], &source, y.bytes_mut(), &terms, cx)?;
-            return Ok(y);
-        }
-        let packed_now;
+        let executor = &fast.executor;
+        let mut packed_now;
         let weights = match &self.known {
             Some((weights, _)) => weights.view()?,
+            // Weights that another node makes are packed for this run only.
             None => {
-                packed_now = self.pack_now(fast, inputs, cx)?;
-                PackedIntegers::new(fast.executor.packed(), bytemuck::cast_slice(packed_now.as_slice::<i32>()?))?
+                let tensor = required(inputs, roles.weights)?;
+                let zeros = zero_points(optional(inputs, roles.weights_zero))?;
+                let (signed, sizes) = (tensor.dtype() == DType::I8, fast.shape.weights());
+                let source = |matrix| self.source(matrix, signed, &zeros, &sizes);
+                if let Some(stacks) = &fast.stacks {
+                    stacks.on_executor(executor, [x, tensor.bytes()], &source, y.bytes_mut(), &terms, cx)?;
+                    return Ok(y);
+                }
+                packed_now = cx.scratch::<i32>(executor.packed().words())?;
+                executor.pack(&source(tensor.bytes()), bytemuck::cast_slice_mut(packed_now.as_mut_slice::<i32>()?))?
             }
         };
-        let mut scratch = cx.scratch::<i32>(fast.executor.scratch_len())?;
+        let mut scratch = cx.scratch::<i32>(executor.scratch_len())?;
         let scratch = scratch.as_mut_slice()?;
         match &fast.back {
-            None => fast.executor.run(x, weights, y.bytes_mut(), &terms, scratch, cx.parallel)?,
+            None => executor.run(x, weights, y.bytes_mut(), &terms, scratch, cx.parallel)?,
             Some(back) => {
                 let mut last = cx.scratch::<u8>(y.bytes().len())?;
-                fast.executor.run(x, weights, last.bytes_mut(), &terms, scratch, cx.parallel)?;
+                executor.run(x, weights, last.bytes_mut(), &terms, scratch, cx.parallel)?;
                 back.run(last.bytes(), y.bytes_mut(), cx.parallel)?;
                 if let (Some(plus), Some((added, _))) = (plus, self.plus) {
-                    add_to(fast.executor.isa(), y.bytes_mut(), terms.zero, plus, added, cx.parallel);
+                    add_to(executor.isa(), y.bytes_mut(), terms.zero, plus, added, cx.parallel);
                 }
             }
         }
@@ -521,21 +520,6 @@ impl ByteProduct {
             own_scale: own / unit,
             rounding,
         }))
-    }
-
-    /// Packs weights that are made by another node, for this run only.
-    fn pack_now(&self, fast: &Fast, inputs: &[Option<&Tensor>], cx: &RunCx<'_>) -> Result<Tensor, NodeError> {
-        let tensor = required(inputs, self.roles.weights)?;
-        let zeros = zero_points(optional(inputs, self.roles.weights_zero))?;
-        let sizes = fast.shape.weights();
-        let (isa, layout) = (fast.executor.isa(), fast.executor.layout());
-        let sizes_of_packed = fast.executor.packed();
-        let mut packed = cx.scratch::<i32>(sizes_of_packed.words())?;
-        let words = bytemuck::cast_slice_mut(packed.as_mut_slice::<i32>()?);
-        let room = PackedIntegersMut::new(sizes_of_packed, words)?;
-        let source = self.source(tensor.bytes(), tensor.dtype() == DType::I8, &zeros, &sizes);
-        pack(isa, &sizes, layout, &source, room)?;
-        Ok(packed)
     }
 }
 

@@ -2,8 +2,7 @@
 //! executor for one matrix by one matrix.
 
 use kiln_kernels::cpu::quantized::bytes::Plus;
-use kiln_kernels::cpu::quantized::weights::pack;
-use kiln_kernels::cpu::quantized::{PackedIntegers, PackedIntegersMut, Quantized, Terms, WeightSource};
+use kiln_kernels::cpu::quantized::{PackedIntegers, Quantized, Terms, WeightSource};
 use kiln_kernels::memory::{self, Pace};
 use kiln_kernels::parallel::{Parallel, Serial, for_each_chunk};
 use kiln_run::{NodeError, RunCx};
@@ -142,7 +141,6 @@ impl Product {
             .map(|(number, (y, scratch))| Task { first: number * each, y, scratch, result: Ok(()) })
             .collect();
         let (left_len, right_len) = (self.rows * self.inner, self.inner * self.columns);
-        let isa = executor.isa();
         let run = |task: &mut Task<'_>| -> Result<(), NodeError> {
             let (words, scratch) = task.scratch.split_at_mut(packed);
             let words: &mut [u32] = bytemuck::cast_slice_mut(words);
@@ -153,9 +151,7 @@ impl Product {
                 }
                 let [a, b] = self.pair(index);
                 if held.replace(b) != Some(b) {
-                    let room = PackedIntegersMut::new(executor.packed(), words)?;
-                    let matrix = source(&right[b * right_len..][..right_len]);
-                    pack(isa, &executor.sizes(), executor.layout(), &matrix, room)?;
+                    executor.pack(&source(&right[b * right_len..][..right_len]), words)?;
                 }
                 let plus = terms.plus.map(|plus| Plus { data: &plus.data[index * bytes..][..bytes], ..plus });
                 let weights = PackedIntegers::new(executor.packed(), words)?;

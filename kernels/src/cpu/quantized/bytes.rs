@@ -118,14 +118,14 @@ multiversion! {
     }
 }
 
-/// Adds two tensors of one length, as long as `to`.
-pub fn add(isa: Isa, a: Addend<'_>, b: Addend<'_>, rounding: Rounding, to: &mut [u8], parallel: &dyn Parallel) {
-    let rounding = rounding.bounded();
-    let factors = Factors::of(a, b);
-    for_each_chunk(parallel, to, CHUNK, &|index, to| {
-        let part = |data: &[u8]| index * CHUNK..data.len().min((index + 1) * CHUNK);
-        add_chunk(isa, &a.data[part(a.data)], &b.data[part(b.data)], factors, rounding, to);
-    });
+/// Adds two tensors of one length, as long as `to`, on the caller's thread.
+///
+/// # Panics
+///
+/// If an operand is shorter than `to`.
+pub fn add(isa: Isa, a: Addend<'_>, b: Addend<'_>, rounding: Rounding, to: &mut [u8]) {
+    let count = to.len();
+    add_chunk(isa, &a.data[..count], &b.data[..count], Factors::of(a, b), rounding.bounded(), to);
 }
 
 /// One operand of a product of elements.
@@ -157,21 +157,15 @@ multiversion! {
     }
 }
 
-/// Multiplies two tensors of one length, as long as `to`, element by element: the product of elements less their zero
-/// points, which is exact, times `scale`.
-pub fn multiply(
-    isa: Isa,
-    [a, b]: [Factor<'_>; 2],
-    scale: f32,
-    rounding: Rounding,
-    to: &mut [u8],
-    parallel: &dyn Parallel,
-) {
-    let (rounding, unsigned) = (rounding.bounded(), [a.unsigned(), b.unsigned()]);
-    for_each_chunk(parallel, to, CHUNK, &|index, to| {
-        let part = |data: &[u8]| index * CHUNK..data.len().min((index + 1) * CHUNK);
-        multiply_chunk(isa, &a.data[part(a.data)], &b.data[part(b.data)], unsigned, scale, rounding, to);
-    });
+/// Multiplies two tensors of one length, as long as `to`, element by element, on the caller's thread: the product of
+/// elements less their zero points, which is exact, times `scale`.
+///
+/// # Panics
+///
+/// If an operand is shorter than `to`.
+pub fn multiply(isa: Isa, [a, b]: [Factor<'_>; 2], scale: f32, rounding: Rounding, to: &mut [u8]) {
+    let (count, unsigned) = (to.len(), [a.unsigned(), b.unsigned()]);
+    multiply_chunk(isa, &a.data[..count], &b.data[..count], unsigned, scale, rounding.bounded(), to);
 }
 
 multiversion! {
@@ -300,7 +294,7 @@ mod tests {
                 for isa in levels() {
                     let mut to = vec![0; a.len()];
                     let (a, b) = (addend(&a, zeros[0], 0.5), addend(&b, zeros[1], 0.125));
-                    add(isa, a, b, rounding, &mut to, &Serial);
+                    add(isa, a, b, rounding, &mut to);
                     assert_eq!(to, expected, "{isa} {signed}");
                 }
             }
@@ -321,7 +315,7 @@ mod tests {
                 let factor = |data, at: usize| Factor { data, signed: signs[at], zero: zeros[at] };
                 for isa in levels() {
                     let mut to = vec![0; a.len()];
-                    multiply(isa, [factor(&a, 0), factor(&b, 1)], scale as f32, rounding, &mut to, &Serial);
+                    multiply(isa, [factor(&a, 0), factor(&b, 1)], scale as f32, rounding, &mut to);
                     assert_eq!(to, expected, "{isa} {signs:?}");
                 }
             }

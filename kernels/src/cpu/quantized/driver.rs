@@ -11,16 +11,15 @@ use super::depthwise::Channels;
 use super::epilogue::{Epilogue, GROUPED};
 use super::operands::{LINE, Operands};
 use super::tile::{FAMILY, Form};
-use super::weights::{IntegerSizes, Layout, PackedIntegers, Steps};
+use super::weights::{self, IntegerSizes, Layout, PackedIntegers, PackedIntegersMut, Steps};
 use super::winograd::Winograd;
 use crate::cpu::CodeSource;
-use crate::cpu::conv::{ConvShape, Weights};
+use crate::cpu::conv::ConvShape;
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::Given;
 use crate::parallel::Parallel;
-use crate::problem::quantized::Output;
-use crate::problem::quantized::Terms;
+use crate::problem::quantized::{Output, Terms, WeightSource};
 
 /// A product or convolution that is ready to run.
 #[derive(Clone, Debug)]
@@ -101,22 +100,21 @@ impl Quantized {
         Ok(Quantized { isa, shape, layout, output, added, way, packed })
     }
 
-    /// How weights have to be packed.
-    #[must_use]
-    pub fn layout(&self) -> Layout {
-        self.layout
-    }
-
-    /// The sizes of weights before they are packed.
-    #[must_use]
-    pub fn sizes(&self) -> Weights {
-        self.shape.weights()
-    }
-
     /// The sizes of packed weights.
     #[must_use]
     pub fn packed(&self) -> IntegerSizes {
         self.packed
+    }
+
+    /// Packs weights for it in `words`, as many as the [packed sizes](Quantized::packed) say.
+    ///
+    /// # Errors
+    ///
+    /// Where the source or the memory does not fit, or weights do not fit the form.
+    pub fn pack<'a>(&self, source: &WeightSource<'_>, words: &'a mut [u32]) -> Result<PackedIntegers<'a>> {
+        let room = PackedIntegersMut::new(self.packed, words)?;
+        weights::pack(self.isa, &self.shape.weights(), self.layout, source, room)?;
+        PackedIntegers::new(self.packed, words)
     }
 
     /// The level that it is made for.

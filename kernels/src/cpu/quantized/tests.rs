@@ -10,7 +10,6 @@ use crate::cpu::EmitEach;
 use crate::cpu::canaries::{Scoped, levels};
 use crate::cpu::conv::ConvShape;
 use crate::isa::{Extension, Isa};
-use crate::parallel::Serial;
 use crate::reference::quantized::quantized;
 
 /// Bytes on each side of a result.
@@ -169,7 +168,7 @@ impl Case {
             let b = Addend { data: &other, signed, zero, scale: plus.scale };
             let mut expected = vec![0; own.len()];
             for (added, [a, b]) in [(Added::Second, [a, b]), (Added::First, [b, a])] {
-                add(Isa::Portable, a, b, rounding, &mut expected, &Serial);
+                add(Isa::Portable, a, b, rounding, &mut expected);
                 let actual = self.run(isa, form, output, added, &Terms { plus: Some(plus), ..*terms }, threads);
                 assert!(actual == expected, "{isa} {form:?} {output:?} and another tensor, of {:?}", self.shape);
             }
@@ -179,11 +178,8 @@ impl Case {
     fn run(&self, isa: Isa, form: Form, output: Output, added: Added, terms: &Terms<'_>, threads: usize) -> Vec<u8> {
         let blocks = QuantizedBlocks::pick(isa, &self.shape, form, threads);
         let ready = Quantized::new(isa, self.shape, form, output, added, blocks, &EmitEach).unwrap();
-        let sizes = self.shape.weights();
         let mut packed = vec![u32::MAX; ready.packed().words()];
-        let room = PackedIntegersMut::new(ready.packed(), &mut packed).unwrap();
-        pack(isa, &sizes, ready.layout(), &self.source(), room).unwrap();
-        let packed = PackedIntegers::new(ready.packed(), &packed).unwrap();
+        let packed = ready.pack(&self.source(), &mut packed).unwrap();
         let mut y = vec![CANARY; self.shape.output_len() * output.bytes() + 2 * MARGIN];
         let inside = MARGIN..y.len() - MARGIN;
         let mut scratch = vec![i32::from_ne_bytes([CANARY; 4]); ready.scratch_len() + MARGIN];
