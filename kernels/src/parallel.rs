@@ -190,6 +190,16 @@ impl<'a, T> InPlaceInput<'a, T> {
         InPlaceInput { start: output.start, borrow: PhantomData }
     }
 
+    /// The elements of `range`.
+    ///
+    /// # Safety
+    ///
+    /// The buffer has them, and no task writes them while they are in use.
+    pub(crate) unsafe fn part(&self, range: Range<usize>) -> &[T] {
+        // SAFETY: the caller vouches for both.
+        unsafe { std::slice::from_raw_parts(self.at(range.start), range.len()) }
+    }
+
     /// The address of an element.
     pub(crate) fn at(&self, index: usize) -> *const T {
         self.start.wrapping_add(index)

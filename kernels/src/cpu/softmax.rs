@@ -1,12 +1,13 @@
 //! Softmax and its logarithm over one axis of an array `[outer, length, inner]` of `f32`.
 //!
 //! [`Softmax`] is the driver, [`emit`] has the instructions. Where `inner` is 1, rows are contiguous; else neighbouring
-//! columns are computed together. The largest element is subtracted first, so nothing overflows; a row with NaN, or
+//! columns are computed together. Rows and columns too short to fill vectors are transposed first (`turned`). The largest element is subtracted first, so nothing overflows; a row with NaN, or
 //! with infinities that cancel, gives NaN. The oracle is [`reference::softmax`].
 
 pub mod emit;
 #[cfg(test)]
 mod tests;
+mod turned;
 
 use std::sync::Arc;
 
@@ -23,6 +24,8 @@ use crate::memory;
 use crate::parallel::{Disjoint, InPlaceInput, Parallel, part};
 use crate::problem::description::sizes;
 use crate::reference;
+
+use turned::Turned;
 
 pub(crate) const FAMILY: &str = "softmax";
 
@@ -57,6 +60,7 @@ pub struct Softmax {
     elements: usize,
     logarithm: bool,
     tasks: usize,
+    turned: Option<Turned>,
     code: Option<Arc<Code>>,
 }
 
@@ -66,10 +70,13 @@ impl Softmax {
         let elements = around
             .elements()
             .ok_or_else(|| KernelError::Unsupported { family: FAMILY, reason: format!("{around:?} is too large") })?;
-        let form = form(logarithm);
-        let key = CodeKey::Softmax(SoftmaxCode { isa, form, columns: around.inner != 1 });
+        let tasks = tasks.max(1);
+        let turned = if elements == 0 { None } else { Turned::new(around, isa, tasks, source)? };
+        let softmax = Softmax { around, elements, logarithm, tasks, turned, code: None };
+        let SoftmaxKernel { form, columns } = softmax.kernel();
+        let key = CodeKey::Softmax(SoftmaxCode { isa, form, columns });
         let code = if isa.is_jit() { Some(source.code(&key)?) } else { None };
-        Ok(Softmax { around, elements, logarithm, tasks: tasks.max(1), code })
+        Ok(Softmax { code, ..softmax })
     }
 
     /// Computes it.
@@ -100,8 +107,10 @@ impl Softmax {
         Ok(())
     }
 
-    fn form(&self) -> Form {
-        form(self.logarithm)
+    fn kernel(&self) -> SoftmaxKernel {
+        let form = if self.logarithm { Form::LogSoftmax } else { Form::Softmax };
+        let columns = self.turned.as_ref().map_or(self.around.inner != 1, Turned::columns);
+        SoftmaxKernel { form, columns }
     }
 
     fn check(&self, operand: &'static str, have: usize) -> Result<()> {
@@ -139,8 +148,11 @@ impl Softmax {
         if self.elements == 0 {
             return;
         }
+        if let Some(turned) = &self.turned {
+            return self.run_turned(turned, code, buffers, parallel);
+        }
         let [outer, length, inner] = [self.around.outer(), self.around.length(), self.around.inner()];
-        let kernel = SoftmaxKernel { form: self.form(), columns: inner != 1 };
+        let kernel = self.kernel();
         let call = |first: usize, rows: usize, length: usize, stride: usize| {
             let (src, dst) = (buffers.input.at(first), buffers.output.at(first));
             let args = SoftmaxArgs { src, dst, rows, length, stride: stride * 4 };
@@ -169,10 +181,24 @@ impl Softmax {
             }
         });
     }
-}
 
-fn form(logarithm: bool) -> Form {
-    if logarithm { Form::LogSoftmax } else { Form::Softmax }
+    fn run_turned(&self, turned: &Turned, code: &Code, buffers: &Buffers<'_>, parallel: &dyn Parallel) {
+        let (kernel, tasks) = (self.kernel(), self.tasks.min(turned.count()));
+        parallel.run(tasks, &|task| {
+            let mut scratch = memory::zeroed(turned.scratch());
+            let given = Given::new().write("scratch", &mut scratch);
+            for index in part(turned.count(), tasks, task) {
+                let (block, range) = turned.block(index);
+                // SAFETY: the range is inside of the array, and each block belongs to one task, which writes it later.
+                block.turn(unsafe { buffers.input.part(range.clone()) }, &mut scratch);
+                let args = turned.arguments(block, &mut scratch);
+                // SAFETY: the block lies in scratch, which no other task has, and the code takes `SoftmaxArgs`.
+                unsafe { code.call(&args, &kernel, &given) };
+                // SAFETY: as above; the input's part is not used any more.
+                block.turn_back(&scratch, unsafe { buffers.output.part(range) });
+            }
+        });
+    }
 }
 
 /// Input and output, which may be the same buffer.

@@ -36,7 +36,7 @@ pub enum Method {
     Runs,
     /// Square tiles transposed in vector registers.
     Tiles,
-    /// One side is 2 to 4 elements wide and dense: whole vectors, where each vector overlaps the one before.
+    /// One side is 2 to 7 elements wide and dense: whole vectors, where each vector overlaps the one before.
     Narrow,
     /// Square blocks in plain Rust: for elements of 1 and 2 bytes, interleaved rows or tiles; for others, element by
     /// element.
@@ -80,19 +80,17 @@ fn tile(isa: Isa, element: usize, planes: &Planes) -> Option<(fn(Stores) -> Form
     }
 }
 
-/// The form for a plane with a narrow side whose other side is at least one vector long.
-fn narrow(isa: Isa, planes: &Planes) -> Option<Form> {
+/// The form and the level for a plane with a narrow side whose other side is at least one vector long.
+fn narrow(isa: Isa, planes: &Planes) -> Option<(Form, Isa)> {
     let (rows, columns) = (planes.rows, planes.columns);
-    let narrow = |extent: usize| u8::try_from(extent).ok().filter(|extent| (2..=4).contains(extent));
-    match (narrow(rows.extent), narrow(columns.extent)) {
-        (Some(width), None) if columns.output == rows.extent && columns.extent >= isa.lanes() => {
-            Some(Form::Interleave(width))
-        }
-        (None, Some(width)) if rows.input == columns.extent && rows.extent >= isa.lanes() => {
-            Some(Form::Deinterleave(width))
-        }
-        _ => None,
-    }
+    let narrow = |extent: usize| u8::try_from(extent).ok().filter(|extent| emit::NARROW.contains(extent));
+    let (form, width, long) = match (narrow(rows.extent), narrow(columns.extent)) {
+        (Some(width), None) if columns.output == rows.extent => (Form::Interleave(width), width, columns.extent),
+        (None, Some(width)) if rows.input == columns.extent => (Form::Deinterleave(width), width, rows.extent),
+        _ => return None,
+    };
+    let isa = if emit::HALF_TILE.contains(&width) { Isa::Avx2 } else { isa };
+    (long >= isa.lanes()).then_some((form, isa))
 }
 
 /// A transposition ready to run.
@@ -158,7 +156,7 @@ impl Transpose {
                     // Only a vector of AVX-512 is a whole cache line.
                     stream = tile.filter(|(_, isa)| large && *isa == Isa::Avx512);
                 }
-                Method::Narrow => form = narrow(isa, &planes).map(|form| (form, isa)),
+                Method::Narrow => form = narrow(isa, &planes),
                 Method::Copy | Method::Runs | Method::Blocks => {}
             }
         }
@@ -181,8 +179,19 @@ impl Transpose {
             let (have, need) = (have / self.element, need / self.element);
             return Err(KernelError::Bounds { family: "transpose", operand, have, need });
         }
+        self.turn(input, output, parallel);
+        Ok(())
+    }
+
+    /// As [`Transpose::run`].
+    ///
+    /// # Panics
+    ///
+    /// If a buffer is too small: the driver that gave it is wrong.
+    pub(crate) fn turn(&self, input: &[u8], output: &mut [u8], parallel: &dyn Parallel) {
+        let need = self.collapsed.elements() * self.element;
         if need == 0 {
-            return Ok(());
+            return;
         }
         let (input, output) = (&input[..need], &mut output[..need]);
         match (self.method, &self.code) {
@@ -199,7 +208,6 @@ impl Transpose {
                 }
             }
         }
-        Ok(())
     }
 }
 

@@ -16,9 +16,9 @@ use super::{InTurn, close};
 
 pub(crate) fn softmax(draw: &mut Draw<'_>, isa: Isa) {
     let around = Around {
-        outer: draw.reach(5, 70) as u64,
+        outer: draw.reach(100, 1000) as u64,
         length: draw.reach(140, 5000) as u64,
-        inner: draw.of(&[1, 1, 2, 3, 16, 33, 70]),
+        inner: draw.of(&[1, 1, 2, 3, 7, 16, 33, 70]),
     };
     let (logarithm, tasks, at_end) = (draw.flag(), draw.of(&[1, 2, 3, 4, 64]), draw.flag());
     let [outer, length, inner] = [around.outer(), around.length(), around.inner()];

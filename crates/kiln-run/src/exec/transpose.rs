@@ -57,7 +57,7 @@ pub struct TransposeChoice {
 
 impl Problem for TransposeProblem {
     const FAMILY: &'static str = "transpose";
-    const REVISION: u32 = 3;
+    const REVISION: u32 = 4;
     type Value = Transpose;
     type Choice = TransposeChoice;
 

@@ -60,6 +60,24 @@ fn rows_and_columns_of_any_length_sum_to_one() {
     }
 }
 
+/// Arrays that are turned: one axis after the other is shorter than a vector. Blocks of both sizes, one block, and fewer
+/// blocks than tasks.
+#[test]
+fn short_rows_and_few_columns_sum_to_one() {
+    for isa in levels() {
+        for logarithm in [false, true] {
+            for length in [2, 3, 7, 8, 17, 20, 21, 63, 64, 90] {
+                for (outer, inner) in [(1, 2), (2, 4), (3, 7), (16, 3), (37, 5), (70, 2), (48, 1), (131, 1), (5000, 1)]
+                {
+                    let shape = around(outer, length, inner);
+                    let input = values(outer * length * inner);
+                    check(shape, logarithm, &input, isa, 1 + length % 3);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn numbers_of_any_size_neither_overflow_nor_disturb_their_neighbours() {
     let rows: [&[f32]; 6] = [
@@ -76,6 +94,8 @@ fn numbers_of_any_size_neither_overflow_nor_disturb_their_neighbours() {
                 check(around(1, row.len(), 1), logarithm, row, isa, 1);
                 let columns: Vec<f32> = row.iter().flat_map(|&x| [x, 0.0]).collect();
                 check(around(1, row.len(), 2), logarithm, &columns, isa, 1);
+                check(around(50, row.len(), 1), logarithm, &row.repeat(50), isa, 1);
+                check(around(50, row.len(), 2), logarithm, &columns.repeat(50), isa, 1);
             }
         }
     }

@@ -5,8 +5,11 @@
 //! 128-bit groups in two rounds (pairs, then pairs of pairs), and the groups are then exchanged between registers. No
 //! step needs a mask: the driver lets the last tile overlap the one before it.
 //!
-//! Images with two to four channels have planes too narrow for a square tile, and two forms of their own. These move
-//! whole vectors, but only the first few lanes matter: the next row overwrites the others, or they are ignored.
+//! Images with two to seven channels have planes too narrow for a square tile, and two forms of their own. These move
+//! whole vectors, but only the first few lanes matter: the next row overwrites the others, or they are ignored. Up to
+//! four channels lie in one 128-bit group. More channels take the square tile of AVX2, on every level.
+
+use std::ops::RangeInclusive;
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -35,11 +38,16 @@ pub enum Form {
     Tile(Stores),
     /// Square tiles of 8-byte elements, in the same loops.
     WideTile(Stores),
-    /// A matrix of that many rows (2 to 4) becomes a dense matrix of that many columns.
+    /// A matrix of that many rows ([`NARROW`]) becomes a dense matrix of that many columns.
     Interleave(u8),
-    /// A dense matrix of that many columns (2 to 4) becomes a matrix of that many rows.
+    /// A dense matrix of that many columns ([`NARROW`]) becomes a matrix of that many rows.
     Deinterleave(u8),
 }
+
+/// The widths of [`Form::Interleave`] and [`Form::Deinterleave`].
+pub(super) const NARROW: RangeInclusive<u8> = 2..=7;
+/// The widths among them that need vectors of 8 lanes: those of AVX2.
+pub(super) const HALF_TILE: RangeInclusive<u8> = 5..=7;
 
 /// What determines the instructions of a transposition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -142,8 +150,12 @@ pub fn emit(code: &TransposeCode, asm: &mut Asm) -> Result<()> {
         Form::WideTile(stores) => tiles(asm, asm.lanes() as u8 / 2, stores, transpose_wide),
         Form::Interleave(rows @ 2..=4) => narrow(asm, |asm| interleave(asm, rows)),
         Form::Deinterleave(columns @ 2..=4) => narrow(asm, |asm| deinterleave(asm, columns)),
+        Form::Interleave(rows) if takes_half_tile(asm, rows) => narrow(asm, |asm| interleave_tile(asm, rows)),
+        Form::Deinterleave(columns) if takes_half_tile(asm, columns) => {
+            narrow(asm, |asm| deinterleave_tile(asm, columns));
+        }
         Form::Interleave(width) | Form::Deinterleave(width) => {
-            let reason = format!("no narrow form is {width} wide");
+            let reason = format!("no narrow form is {width} wide at {} lanes", asm.lanes());
             return Err(KernelError::Unsupported { family: "transpose", reason });
         }
     }
@@ -271,6 +283,46 @@ fn narrow(asm: &mut Asm, block: impl FnOnce(&mut Asm)) {
     asm.load(INNER, arg!(TransposeArgs.inner));
     asm.align(16);
     asm.repeat(INNER, block);
+}
+
+/// Whether a narrow form of that width is a square tile of 8 lanes.
+fn takes_half_tile(asm: &Asm, width: u8) -> bool {
+    asm.lanes() == 8 && HALF_TILE.contains(&width)
+}
+
+fn interleave_tile(asm: &mut Asm, rows: u8) {
+    let (lanes, width) = (asm.lanes() as u8, i32::from(rows) * 4);
+    asm.lea(AT, Mem::indexed(SRC, SRC_STRIDE, 4, 0));
+    for row in 0..lanes {
+        // Rows that do not exist are given as row 0: their lanes are overwritten later.
+        let from = match row {
+            _ if row >= rows => Mem::at(SRC, 0),
+            0..4 => row_of_four(SRC, SRC_STRIDE, SRC_STRIDE3, row),
+            _ => row_of_four(AT, SRC_STRIDE, SRC_STRIDE3, row),
+        };
+        asm.vload(Vreg(row), from);
+    }
+    let first = transpose(asm);
+    for column in 0..lanes {
+        asm.vstore(Mem::at(DST, i32::from(column) * width), Vreg(first + column));
+    }
+    asm.add_imm(SRC, i32::from(lanes) * 4);
+    asm.add_imm(DST, i32::from(lanes) * width);
+}
+
+fn deinterleave_tile(asm: &mut Asm, columns: u8) {
+    let (lanes, width) = (asm.lanes() as u8, i32::from(columns) * 4);
+    for row in 0..lanes {
+        asm.vload(Vreg(row), Mem::at(SRC, i32::from(row) * width));
+    }
+    let first = transpose(asm);
+    asm.lea(AT, Mem::indexed(DST, DST_STRIDE, 4, 0));
+    for column in 0..columns {
+        let base = if column < 4 { DST } else { AT };
+        asm.vstore(row_of_four(base, DST_STRIDE, DST_STRIDE3, column), Vreg(first + column));
+    }
+    asm.add_imm(SRC, i32::from(lanes) * width);
+    asm.add_imm(DST, i32::from(lanes) * 4);
 }
 
 fn interleave(asm: &mut Asm, rows: u8) {

@@ -48,7 +48,7 @@ fn check_at(
 
 #[test]
 fn matrices_around_every_tile_border_turn() {
-    let sides = [2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 23, 31, 32, 33, 47, 63, 64, 65, 80, 130];
+    let sides = [2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 23, 31, 32, 33, 47, 63, 64, 65, 80, 130];
     for isa in Isa::ALL {
         for &rows in &sides {
             for &columns in &sides {
@@ -157,7 +157,10 @@ fn layout_changes_take_the_form_made_for_them() {
         (&[2, 20, 20, 3], &[0, 3, 1, 2], Method::Narrow),
         (&[2, 12, 37, 64], &[0, 2, 1, 3], Method::Runs),
         (&[1, 37, 64], &[1, 0, 2], Method::Copy),
-        (&[5, 37], &[1, 0], Method::Blocks),
+        (&[5, 37], &[1, 0], Method::Narrow),
+        (&[37, 7], &[1, 0], Method::Narrow),
+        (&[5, 37, 3], &[1, 0, 2], Method::Runs),
+        (&[5, 2, 37], &[2, 1, 0], Method::Blocks),
         (&[12, 37], &[1, 0], Method::Tiles),
     ];
     for isa in [Isa::Avx2, Isa::Avx512] {
