@@ -61,30 +61,34 @@ impl Runner {
     fn lines(&self, input: &[f32], output: &mut [f32], parallel: &dyn Parallel) {
         let (count, length) = (self.running.outer(), self.running.length());
         let output = Disjoint::new(output);
+        // Lines between two looks at whether the request goes on.
+        let together = STEPS.div_ceil(length).next_multiple_of(BESIDE);
         let tasks = self.tasks.min(count);
         parallel.run(tasks, &|task| {
             let mut pace = Pace::default();
             let lines = part(count, tasks, task);
-            for first in lines.clone().step_by(BESIDE) {
+            for first in lines.clone().step_by(together) {
                 if parallel.is_stopped() {
                     return;
                 }
-                let elements = first * length..lines.end.min(first + BESIDE) * length;
+                let elements = first * length..lines.end.min(first + together) * length;
                 // SAFETY: each line is one task's.
                 let to = unsafe { output.part(elements.clone()) };
-                beside(&input[elements], length, self.running, to, &mut pace);
+                beside(&input[elements], self.running, to, &mut pace);
             }
         });
     }
 
     /// Lines side by side: each task has some of them, of one block or of several.
     fn columns(&self, input: &[f32], output: &mut [f32], parallel: &dyn Parallel) {
-        let Running { product, exclusive, reverse, .. } = self.running;
+        let Running { product, reverse, .. } = self.running;
         let (outer, length, inner) = (self.running.outer(), self.running.length(), self.running.inner());
         let output = Disjoint::new(output);
         // Pieces of a block, at least one for each task where there are as many vectors.
         let width = COLUMNS.min((outer * inner).div_ceil(self.tasks).next_multiple_of(16));
         let pieces = inner.div_ceil(width);
+        // Rows that are computed by one call: short ones lie one after the other.
+        let together = if pieces == 1 { STEPS.div_ceil(inner).min(length) } else { 1 };
         let tasks = self.tasks.min(outer * pieces);
         parallel.run(tasks, &|task| {
             let mut pace = Pace::default();
@@ -93,24 +97,82 @@ impl Runner {
                 let (block, first) = (piece / pieces, piece % pieces * width);
                 let values = &mut values[..width.min(inner - first)];
                 values.fill(if product { 1.0 } else { 0.0 });
-                for step in 0..length {
+                for step in (0..length).step_by(together) {
                     if parallel.is_stopped() {
                         return;
                     }
-                    pace.step(1 + values.len() / 2);
-                    let row = if reverse { length - 1 - step } else { step };
+                    let rows = together.min(length - step);
+                    pace.step(1 + rows * values.len() / 2);
+                    let row = if reverse { length - step - rows } else { step };
                     let start = (block * length + row) * inner + first;
+                    let elements = start..start + rows * values.len();
                     // SAFETY: each piece is one task's, and pieces have different columns.
-                    let to = unsafe { output.part(start..start + values.len()) };
-                    let from = &input[start..][..values.len()];
+                    let to = unsafe { output.part(elements.clone()) };
                     if product {
-                        multiply_row(self.isa, from, exclusive, values, to);
+                        multiply_rows(self.isa, &input[elements], self.running, values, to);
                     } else {
-                        add_row(self.isa, from, exclusive, values, to);
+                        add_rows(self.isa, &input[elements], self.running, values, to);
                     }
                 }
             }
         });
+    }
+}
+
+multiversion! {
+    fn add_rows(from: &[f32], running: Running, values: &mut [f64], to: &mut [f32]) {
+        rows(from, running, values, to, |value, from| value + from);
+    }
+}
+
+multiversion! {
+    fn multiply_rows(from: &[f32], running: Running, values: &mut [f64], to: &mut [f32]) {
+        rows(from, running, values, to, |value, from| value * from);
+    }
+}
+
+/// Rows one after the other, each with as many elements as there are values.
+#[inline(always)]
+fn rows(from: &[f32], running: Running, values: &mut [f64], to: &mut [f32], combine: impl Fn(f64, f64) -> f64) {
+    match values.len() {
+        2 => rows_of::<2>(from, running, values, to, combine),
+        3 => rows_of::<3>(from, running, values, to, combine),
+        4 => rows_of::<4>(from, running, values, to, combine),
+        width => {
+            let rows = from.chunks_exact(width).zip(to.chunks_exact_mut(width));
+            in_turn(rows, running, |from, to, exclusive| row(from, exclusive, values, to, &combine));
+        }
+    }
+}
+
+/// As [`rows`], where values stay in registers.
+#[inline(always)]
+fn rows_of<const WIDTH: usize>(
+    from: &[f32],
+    running: Running,
+    values: &mut [f64],
+    to: &mut [f32],
+    combine: impl Fn(f64, f64) -> f64,
+) {
+    let mut kept = [0.0; WIDTH];
+    kept.copy_from_slice(values);
+    let rows = from.as_chunks::<WIDTH>().0.iter().zip(to.as_chunks_mut::<WIDTH>().0);
+    in_turn(rows, running, |from, to, exclusive| row(from, exclusive, &mut kept, to, &combine));
+    values.copy_from_slice(&kept);
+}
+
+/// Takes the rows of the input and of the output in the order in which values run, and says whether a row leaves out its
+/// own elements.
+#[inline(always)]
+fn in_turn<From, To>(
+    rows: impl DoubleEndedIterator<Item = (From, To)>,
+    running: Running,
+    mut take: impl FnMut(From, To, bool),
+) {
+    match (running.reverse, running.exclusive) {
+        (false, false) => rows.for_each(|(from, to)| take(from, to, false)),
+        (false, true) => rows.for_each(|(from, to)| take(from, to, true)),
+        (true, exclusive) => rows.rev().for_each(|(from, to)| take(from, to, exclusive)),
     }
 }
 
@@ -130,36 +192,58 @@ fn row(from: &[f32], exclusive: bool, values: &mut [f64], to: &mut [f32], combin
     }
 }
 
-multiversion! {
-    fn add_row(from: &[f32], exclusive: bool, values: &mut [f64], to: &mut [f32]) {
-        row(from, exclusive, values, to, |value, from| value + from);
-    }
-}
-
-multiversion! {
-    fn multiply_row(from: &[f32], exclusive: bool, values: &mut [f64], to: &mut [f32]) {
-        row(from, exclusive, values, to, |value, from| value * from);
-    }
-}
-
 /// Steps between two looks at whether the request goes on.
 const STEPS: usize = 1 << 12;
 
-/// Lines along the last axis, at most [`BESIDE`] of them.
-fn beside(from: &[f32], length: usize, running: Running, to: &mut [f32], pace: &mut Pace) {
-    let Running { product, exclusive, reverse, .. } = running;
-    let mut values = [if product { 1.0f64 } else { 0.0 }; BESIDE];
-    let values = &mut values[..from.len() / length];
-    for step in 0..length {
-        if step % STEPS == 0 {
-            pace.step(STEPS.min(length - step) * values.len());
+/// Lines along the last axis: [`BESIDE`] beside each other, then half as many of those that are left, down to one.
+fn beside(from: &[f32], running: Running, to: &mut [f32], pace: &mut Pace) {
+    let (from, to) = lines::<BESIDE>(from, running, to, pace);
+    let (from, to) = lines::<{ BESIDE / 2 }>(from, running, to, pace);
+    let (from, to) = lines::<{ BESIDE / 4 }>(from, running, to, pace);
+    lines::<1>(from, running, to, pace);
+}
+
+/// The lines that make up groups of `COUNT`, the lines of a group beside each other; returns the other lines.
+fn lines<'a, const COUNT: usize>(
+    from: &'a [f32],
+    running: Running,
+    to: &'a mut [f32],
+    pace: &mut Pace,
+) -> (&'a [f32], &'a mut [f32]) {
+    let group = COUNT * running.length();
+    let done = from.len() / group * group;
+    let ((from, rest), (to, later)) = (from.split_at(done), to.split_at_mut(done));
+    for (from, to) in from.chunks_exact(group).zip(to.chunks_exact_mut(group)) {
+        if running.product {
+            group_of::<COUNT>(from, running, to, pace, |value, from| value * from);
+        } else {
+            group_of::<COUNT>(from, running, to, pace, |value, from| value + from);
         }
-        let place = if reverse { length - 1 - step } else { step };
-        for (line, value) in values.iter_mut().enumerate() {
-            let at = line * length + place;
-            let (before, element) = (*value, f64::from(from[at]));
-            *value = if product { before * element } else { before + element };
-            to[at] = if exclusive { before } else { *value } as f32;
+    }
+    (rest, later)
+}
+
+#[inline(always)]
+fn group_of<const COUNT: usize>(
+    from: &[f32],
+    running: Running,
+    to: &mut [f32],
+    pace: &mut Pace,
+    combine: impl Fn(f64, f64) -> f64,
+) {
+    let length = running.length();
+    let mut values = [if running.product { 1.0f64 } else { 0.0 }; COUNT];
+    let from: [&[f32]; COUNT] = std::array::from_fn(|line| &from[line * length..][..length]);
+    for first in (0..length).step_by(STEPS) {
+        let steps = STEPS.min(length - first);
+        pace.step(steps * COUNT);
+        for step in first..first + steps {
+            let place = if running.reverse { length - 1 - step } else { step };
+            for (line, value) in values.iter_mut().enumerate() {
+                let before = *value;
+                *value = combine(before, f64::from(from[line][place]));
+                to[line * length + place] = if running.exclusive { before } else { *value } as f32;
+            }
         }
     }
 }
@@ -193,8 +277,22 @@ mod tests {
         for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
             for flags in 0..8 {
                 let [product, exclusive, reverse] = [flags & 1 != 0, flags & 2 != 0, flags & 4 != 0];
-                let sizes =
-                    [(1, 1, 1), (3, 7, 1), (19, 33, 1), (1, 5, 70), (2, 9, 16), (4, 3, 3), (1, 3, 1100), (2, 1, 9)];
+                let sizes = [
+                    (1, 1, 1),
+                    (3, 7, 1),
+                    (19, 33, 1),
+                    (3000, 2, 1),
+                    (3, 5000, 1),
+                    (1, 5, 70),
+                    (2, 9, 16),
+                    (4, 3, 3),
+                    (2, 3000, 2),
+                    (1, 1400, 3),
+                    (1, 1025, 4),
+                    (2, 900, 5),
+                    (1, 3, 1100),
+                    (2, 1, 9),
+                ];
                 for (outer, length, inner) in sizes {
                     let running = Running { outer, length, inner, product, exclusive, reverse };
                     for tasks in [1, 3] {

@@ -1,8 +1,9 @@
 //! Softmax and its logarithm over one axis of an array `[outer, length, inner]` of `f32`.
 //!
 //! [`Softmax`] is the driver, [`emit`] has the instructions. Where `inner` is 1, rows are contiguous; else neighbouring
-//! columns are computed together. Rows and columns too short to fill vectors are transposed first (`turned`). The largest element is subtracted first, so nothing overflows; a row with NaN, or
-//! with infinities that cancel, gives NaN. The oracle is [`reference::softmax`].
+//! columns are computed together. Rows and columns too short to fill vectors are transposed first (`turned`). The
+//! largest element is subtracted first, so nothing overflows; a row with NaN, or with infinities that cancel, gives NaN.
+//! The oracle is [`reference::softmax`].
 
 pub mod emit;
 #[cfg(test)]

@@ -5,14 +5,17 @@
 
 use std::sync::Arc;
 
+use kiln_kernels::Parallel;
 use kiln_kernels::cpu::reduce::{Reduce, Reduction};
 use kiln_kernels::memory::{self, Pace};
+use kiln_kernels::parallel::for_each_chunk;
 use kiln_run::exec::reduce::{ReduceKey, ReduceProblem};
 use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{Shape, Tensor, TensorSpec};
 
 use super::floats;
-use crate::{Axes, LoadCx, OpError, View, axes_of, required};
+use crate::tasks::task_count;
+use crate::{Axes, LoadCx, OpError, axes_of, required};
 
 pub(super) enum Form {
     MeanVariance,
@@ -66,32 +69,66 @@ impl OverAxes {
         Ok((kept, count))
     }
 
-    /// Changes every element by the result of its reduction.
+    /// Changes every element by the result of its reduction, on all threads.
     fn apply(
         &self,
         shape: &[usize],
         reduced: &[f32],
         from: &[f32],
         to: &mut [f32],
-        change: impl Fn(f32, f32) -> f32,
+        parallel: &dyn Parallel,
+        change: impl Fn(f32, f32) -> f32 + Sync,
     ) -> Result<(), NodeError> {
-        let (kept, _) = self.kept(shape)?;
-        let view = View::broadcast(&kept, shape)?;
-        let mut cursor = view.cursor();
-        let (mut from, mut to) = (from, to);
-        let mut pace = Pace::default();
-        while let Some(run) = cursor.next(Pace::UNITS) {
-            pace.step(run.count);
-            let (here, rest) = from.split_at(run.count);
-            let (there, later) = to.split_at_mut(run.count);
-            for (index, (to, &x)) in there.iter_mut().zip(here).enumerate() {
-                *to = change(x, reduced[run.at(index)]);
+        let axes = self.axes(shape)?;
+        let is_reduced = |axis: &usize| axes.contains(axis);
+        // Blocks of rows: all rows of a block are changed by the same results.
+        let behind = (0..shape.len()).rev().find(is_reduced).map_or(0, |axis| axis + 1);
+        let first = (0..behind).rev().take_while(is_reduced).last().unwrap_or(0);
+        let (rows, inner) = (shape[first..behind].iter().product::<usize>(), shape[behind..].iter().product::<usize>());
+        let outer_is_kept = !(0..first).any(|axis| is_reduced(&axis));
+        let results_of = |mut block: usize| {
+            if outer_is_kept {
+                return block * inner;
             }
-            (from, to) = (rest, later);
-        }
+            let (mut at, mut stride) = (0, inner);
+            for axis in (0..first).rev() {
+                let place = block % shape[axis];
+                block /= shape[axis];
+                if !is_reduced(&axis) {
+                    at += place * stride;
+                    stride *= shape[axis];
+                }
+            }
+            at
+        };
+        let total = from.len() / inner;
+        let each = total.div_ceil(task_count(from.len().saturating_mul(CHANGED), parallel));
+        for_each_chunk(parallel, to, each * inner, &|index, mut to| {
+            let mut row = index * each;
+            let mut from = &from[row * inner..][..to.len()];
+            let mut pace = Pace::default();
+            while !from.is_empty() {
+                let results = &reduced[results_of(row / rows)..][..inner];
+                let count = (rows - row % rows).min((Pace::UNITS / inner).max(1)).min(from.len() / inner);
+                pace.step(count * inner);
+                let (here, rest) = from.split_at(count * inner);
+                let (there, later) = std::mem::take(&mut to).split_at_mut(count * inner);
+                if let &[result] = results {
+                    there.iter_mut().zip(here).for_each(|(to, &x)| *to = change(x, result));
+                } else {
+                    for (to, from) in there.chunks_exact_mut(inner).zip(here.chunks_exact(inner)) {
+                        to.iter_mut().zip(from).zip(results).for_each(|((to, &x), &result)| *to = change(x, result));
+                    }
+                }
+                (from, to, row) = (rest, later, row + count);
+            }
+        });
         Ok(())
     }
 }
+
+/// Changing an element takes as long as moving this many bytes.
+const CHANGED: usize = 8;
 
 /// Runs a reduction whose results are read once.
 fn reduced(executor: &Reduce, input: &[f32], count: usize, cx: &RunCx<'_>) -> Result<Tensor, NodeError> {
@@ -137,16 +174,17 @@ impl Node for OverAxes {
         if let Some(mean) = mean {
             let means = reduced(mean, values, count, cx)?;
             let to = output.as_mut_slice()?;
-            self.apply(shape, means.as_slice()?, values, to, |x, mean| x - mean)?;
+            self.apply(shape, means.as_slice()?, values, to, cx.parallel, |x, mean| x - mean)?;
             let norms = reduced(norm, to, count, cx)?;
             let root = (each as f32).sqrt();
             let centred = memory::copied(to);
-            self.apply(shape, norms.as_slice()?, &centred, to, |x, norm| x / (norm / root + DEVIATION_EPSILON))?;
+            let scaled = |x: f32, norm: f32| x / (norm / root + DEVIATION_EPSILON);
+            self.apply(shape, norms.as_slice()?, &centred, to, cx.parallel, scaled)?;
         } else {
             let norms = reduced(norm, values, count, cx)?;
             // Zeros stay zeros.
             let divided = |x: f32, norm: f32| if norm == 0.0 { 0.0 } else { x / norm };
-            self.apply(shape, norms.as_slice()?, values, output.as_mut_slice()?, divided)?;
+            self.apply(shape, norms.as_slice()?, values, output.as_mut_slice()?, cx.parallel, divided)?;
         }
         io.push(output);
         Ok(())

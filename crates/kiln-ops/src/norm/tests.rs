@@ -110,6 +110,31 @@ fn any_axes_may_be_normalised_by_mean_and_variance() {
     let images = Trial::new("MeanVarianceNormalization").input(&[2, 1, 1, 2], &x);
     images.gives_about(&[2, 1, 1, 2], &[-0.872_041, -0.697_633, -0.087_204, 1.656_879]);
     over(&[2]).is_refused("axis 2");
+    // Axes that are kept lie before, between and behind those that are not.
+    let shape = [2, 3, 4, 5, 6];
+    let values: Vec<f32> = (0..720).map(|at| ((at * 37) % 101) as f32).collect();
+    for axes in [&[0, 2][..], &[1, 3], &[0, 1, 4], &[2], &[0, 1, 2, 3, 4]] {
+        let same = |a: usize, b: usize| {
+            let place = |mut at: usize| {
+                let mut places = [0; 5];
+                shape.iter().zip(&mut places).rev().for_each(|(&dim, place)| (*place, at) = (at % dim, at / dim));
+                places
+            };
+            let (a, b) = (place(a), place(b));
+            (0..5).all(|axis| axes.contains(&(axis as i64)) || a[axis] == b[axis])
+        };
+        let want: Vec<f32> = (0..720)
+            .map(|at| {
+                let group: Vec<f64> =
+                    (0..720).filter(|&other| same(at, other)).map(|at| f64::from(values[at])).collect();
+                let mean = group.iter().sum::<f64>() / group.len() as f64;
+                let variance = group.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / group.len() as f64;
+                ((f64::from(values[at]) - mean) / variance.sqrt()) as f32
+            })
+            .collect();
+        let over = Trial::new("MeanVarianceNormalization").ints("axes", axes).input(&shape, &values);
+        over.gives_about(&shape, &want);
+    }
 }
 
 #[test]

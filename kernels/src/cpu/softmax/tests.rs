@@ -60,8 +60,7 @@ fn rows_and_columns_of_any_length_sum_to_one() {
     }
 }
 
-/// Arrays that are turned: one axis after the other is shorter than a vector. Blocks of both sizes, one block, and fewer
-/// blocks than tasks.
+/// Arrays that are turned, in blocks of both sizes, in one block, and in fewer blocks than tasks.
 #[test]
 fn short_rows_and_few_columns_sum_to_one() {
     for isa in levels() {
