@@ -40,6 +40,7 @@ pub mod softmax;
 pub mod stored;
 pub mod transpose;
 pub mod truncate;
+pub(crate) mod turned;
 pub mod vecmath;
 
 pub use crate::problem::elements::{Elements, Stored};

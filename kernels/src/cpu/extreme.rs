@@ -12,10 +12,12 @@ use std::sync::Arc;
 pub use crate::problem::extreme::{Extreme, Wanted};
 pub use emit::{ExtremeArgs, ExtremeCode};
 
+use crate::cpu::turned::{ShortRows, Turned};
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Code, Given};
+use crate::memory;
 use crate::parallel::{Disjoint, Parallel, part};
 use crate::reference;
 
@@ -30,6 +32,8 @@ pub struct Extremes {
     extreme: Extreme,
     lines: usize,
     tasks: usize,
+    /// Blocks of lines that are too short to fill vectors. The code then searches columns.
+    turned: Option<Turned>,
     code: Option<Arc<Code>>,
 }
 
@@ -39,9 +43,14 @@ impl Extremes {
         let unsupported = || KernelError::Unsupported { family: FAMILY, reason: format!("{extreme:?}") };
         let lines = extreme.lines().ok_or_else(unsupported)?;
         let Extreme { wanted, last, .. } = extreme;
-        let key = CodeKey::Extreme(ExtremeCode { isa, wanted, last, columns: extreme.inner != 1 });
+        let (outer, length, tasks) = (extreme.outer(), extreme.length(), tasks.max(1));
+        let turned = (extreme.inner == 1 && ShortRows::OF_EXTREMES.has(outer, length, isa))
+            .then(|| Turned::arrays(outer, length, tasks, isa, source))
+            .transpose()?;
+        let columns = extreme.inner != 1 || turned.is_some();
+        let key = CodeKey::Extreme(ExtremeCode { isa, wanted, last, columns });
         let code = if isa.is_jit() { Some(source.code(&key)?) } else { None };
-        Ok(Extremes { extreme, lines, tasks: tasks.max(1), code })
+        Ok(Extremes { extreme, lines, tasks, turned, code })
     }
 
     /// Writes the place in each line of `input` to `output`.
@@ -53,13 +62,27 @@ impl Extremes {
             return Ok(());
         }
         let output = Disjoint::new(output);
+        if let Some(turned) = &self.turned {
+            let tasks = self.tasks.min(turned.count());
+            parallel.run(tasks, &|task| {
+                let mut scratch = memory::zeroed(turned.scratch());
+                for index in part(turned.count(), tasks, task) {
+                    let lines = turned.block(index);
+                    turned.turn(index, &input[turned.elements(index)], &mut scratch);
+                    // SAFETY: each line has its own element, and each block belongs to one task.
+                    let found = unsafe { output.part(lines.clone()) };
+                    self.find(&scratch, lines.len(), found);
+                }
+            });
+            return Ok(());
+        }
         if inner == 1 {
             let tasks = self.tasks.min(outer);
             parallel.run(tasks, &|task| {
                 let lines = part(outer, tasks, task);
                 // SAFETY: each line has its own element, and belongs to one task.
                 let found = unsafe { output.part(lines.clone()) };
-                self.find(&input[lines.start * length..lines.end * length], found);
+                self.find(&input[lines.start * length..lines.end * length], inner, found);
             });
             return Ok(());
         }
@@ -73,16 +96,17 @@ impl Extremes {
                 let columns = sides.start * SIDE..(sides.end * SIDE).min(inner);
                 // SAFETY: each column has its own element, pieces split them, and each belongs to one task.
                 let found = unsafe { output.part(block * inner + columns.start..block * inner + columns.end) };
-                self.find(&input[block * length * inner..][columns.start..length * inner], found);
+                self.find(&input[block * length * inner..][columns.start..length * inner], inner, found);
             }
         });
         Ok(())
     }
 
-    /// Finds a place for each element of `found`. The first line starts where `input` does.
-    fn find(&self, input: &[f32], found: &mut [i64]) {
+    /// Finds a place for each element of `found`. The first line starts where `input` does; `inner` is the distance
+    /// between elements of a line.
+    fn find(&self, input: &[f32], inner: usize, found: &mut [i64]) {
         let Extreme { wanted, last, .. } = self.extreme;
-        let (length, inner, lines) = (self.extreme.length(), self.extreme.inner(), found.len());
+        let (length, lines) = (self.extreme.length(), found.len());
         let Some(code) = &self.code else {
             match inner {
                 1 => {

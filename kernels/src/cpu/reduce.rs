@@ -1,7 +1,8 @@
 //! Reductions of `f32` over any axes.
 //!
 //! [`geometry`] turns axes into steps over arrays `[outer, reduce, inner]`; [`Reduce`] is the driver, which splits each
-//! step between threads. A step whose `inner` is 1 folds rows, other steps fold columns. [`emit`] has the instructions
+//! step between threads. A step whose `inner` is 1 folds rows, other steps fold columns; rows too short to fill vectors
+//! become columns in transposed blocks. [`emit`] has the instructions
 //! of both, [`problem::reduce`](crate::problem::reduce) defines folds. The oracle is [`reference::reduce`]. Depends on
 //! no ONNX axes or types.
 
@@ -20,10 +21,12 @@ pub use geometry::Collapsed;
 use geometry::{LINE, Step};
 
 use super::softmax::{Form, SoftmaxArgs, SoftmaxCode, SoftmaxKernel};
+use crate::cpu::turned::{ShortRows, Turned};
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Code, Given};
+use crate::memory;
 use crate::parallel::{Disjoint, Parallel, part};
 use crate::reference;
 
@@ -35,9 +38,37 @@ pub struct Reduce {
     input_len: usize,
     output_len: usize,
     /// Passes in order. Empty where the input is empty: the output is then [`Reduction::of_nothing`].
-    steps: SmallVec<[(Step, Option<Arc<Code>>); 2]>,
+    steps: SmallVec<[Coded; 2]>,
     of_nothing: f32,
     tasks: usize,
+}
+
+/// A step and its code.
+#[derive(Debug)]
+struct Coded {
+    step: Step,
+    code: Option<Arc<Code>>,
+    /// Blocks of rows that are too short to fill vectors. The code then folds columns.
+    turned: Option<Turned>,
+}
+
+impl Coded {
+    fn new(step: Step, isa: Isa, tasks: usize, source: &dyn CodeSource) -> Result<Coded> {
+        if !isa.is_jit() {
+            return Ok(Coded { step, code: None, turned: None });
+        }
+        let short = match step.pass.fold {
+            Fold::Max | Fold::Min | Fold::LogAddExp => ShortRows::OF_EXTREMES,
+            Fold::Add | Fold::Mul => ShortRows::OF_SUMS,
+        };
+        let is_short = step.inner == 1 && short.has(step.outer, step.reduce, isa);
+        // Which order terms are added in may depend on the number of rows only where it need not be the same always.
+        let turned = (is_short && step.parts == 1 && !source.in_order())
+            .then(|| Turned::arrays(step.outer, step.reduce, tasks, isa, source))
+            .transpose()?;
+        let folded = turned.as_ref().map_or(step, |turned| step.turned(turned.block(0).len()));
+        Ok(Coded { step, code: Some(source.code(&code_key(&folded, isa))?), turned })
+    }
 }
 
 impl Reduce {
@@ -57,11 +88,7 @@ impl Reduce {
             0 => SmallVec::new(),
             _ => geometry::steps(reduction, collapsed, tasks, source.in_order()),
         };
-        let coded = |step: Step| {
-            let code = if isa.is_jit() { Some(source.code(&code_key(&step, isa))?) } else { None };
-            Ok((step, code))
-        };
-        let steps = steps.into_iter().map(coded).collect::<Result<_>>()?;
+        let steps = steps.into_iter().map(|step| Coded::new(step, isa, tasks, source)).collect::<Result<_>>()?;
         Ok(Reduce { input_len, output_len, steps, of_nothing: reduction.of_nothing(), tasks })
     }
 
@@ -69,7 +96,7 @@ impl Reduce {
     #[must_use]
     pub fn scratch_len(&self) -> usize {
         let before_last = self.steps.len().saturating_sub(1);
-        self.steps[..before_last].iter().map(|(step, _)| step.output_len()).sum()
+        self.steps[..before_last].iter().map(|coded| coded.step.output_len()).sum()
     }
 
     /// Reduces `input` to `output`.
@@ -84,22 +111,38 @@ impl Reduce {
         bounds("output", output.len(), self.output_len)?;
         bounds("scratch", scratch.len(), self.scratch_len())?;
         let output = &mut output[..self.output_len];
-        let Some(((last, code), before)) = self.steps.split_last() else {
+        let Some((last, before)) = self.steps.split_last() else {
             output.fill(self.of_nothing);
             return Ok(());
         };
         let mut from = &input[..self.input_len];
-        for (step, code) in before {
-            let (to, rest) = std::mem::take(&mut scratch).split_at_mut(step.output_len());
-            self.step(step, code.as_deref(), from, to, parallel);
+        for coded in before {
+            let (to, rest) = std::mem::take(&mut scratch).split_at_mut(coded.step.output_len());
+            self.step(coded, from, to, parallel);
             (from, scratch) = (to, rest);
         }
-        self.step(last, code.as_deref(), from, output, parallel);
+        self.step(last, from, output, parallel);
         Ok(())
     }
 
-    fn step(&self, step: &Step, code: Option<&Code>, input: &[f32], output: &mut [f32], parallel: &dyn Parallel) {
+    fn step(&self, coded: &Coded, input: &[f32], output: &mut [f32], parallel: &dyn Parallel) {
         let output = Disjoint::new(output);
+        let (step, code) = (&coded.step, coded.code.as_deref());
+        if let (Some(turned), Some(code)) = (&coded.turned, code) {
+            let tasks = self.tasks.min(turned.count());
+            parallel.run(tasks, &|task| {
+                let mut scratch = memory::zeroed(turned.scratch());
+                for index in part(turned.count(), tasks, task) {
+                    let rows = turned.block(index);
+                    turned.turn(index, &input[turned.elements(index)], &mut scratch);
+                    // SAFETY: each row has its own element, and each block belongs to one task.
+                    let output = unsafe { output.part(rows.clone()) };
+                    let columns = step.turned(rows.len());
+                    call(&columns, code, &scratch, output, columns.reduce, columns.inner, columns.inner);
+                }
+            });
+            return;
+        }
         if step.inner == 1 && step.parts == 1 {
             // Rows follow each other in memory: one call folds many.
             let tasks = self.tasks.min(step.outer);

@@ -161,8 +161,8 @@ fn rows_of<const WIDTH: usize>(
     values.copy_from_slice(&kept);
 }
 
-/// Takes the rows of the input and of the output in the order in which values run, and says whether a row leaves out its
-/// own elements.
+/// Takes the rows of the input and of the output in the order in which values run, and says whether a row leaves out
+/// its own elements.
 #[inline(always)]
 fn in_turn<From, To>(
     rows: impl DoubleEndedIterator<Item = (From, To)>,

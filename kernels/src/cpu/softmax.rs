@@ -1,9 +1,10 @@
 //! Softmax and its logarithm over one axis of an array `[outer, length, inner]` of `f32`.
 //!
 //! [`Softmax`] is the driver, [`emit`] has the instructions. Where `inner` is 1, rows are contiguous; else neighbouring
-//! columns are computed together. Rows and columns too short to fill vectors are transposed first (`turned`). The
-//! largest element is subtracted first, so nothing overflows; a row with NaN, or with infinities that cancel, gives NaN.
-//! The oracle is [`reference::softmax`].
+//! columns are computed together. Rows and columns too short to fill vectors are transposed first (`turned`).
+//!
+//! The largest element is subtracted first, so nothing overflows; a row with NaN, or with infinities that cancel, gives
+//! NaN. The oracle is [`reference::softmax`].
 
 pub mod emit;
 #[cfg(test)]
@@ -26,7 +27,7 @@ use crate::parallel::{Disjoint, InPlaceInput, Parallel, part};
 use crate::problem::description::sizes;
 use crate::reference;
 
-use turned::Turned;
+use turned::Blocks;
 
 pub(crate) const FAMILY: &str = "softmax";
 
@@ -61,7 +62,7 @@ pub struct Softmax {
     elements: usize,
     logarithm: bool,
     tasks: usize,
-    turned: Option<Turned>,
+    blocks: Option<Blocks>,
     code: Option<Arc<Code>>,
 }
 
@@ -72,8 +73,8 @@ impl Softmax {
             .elements()
             .ok_or_else(|| KernelError::Unsupported { family: FAMILY, reason: format!("{around:?} is too large") })?;
         let tasks = tasks.max(1);
-        let turned = if elements == 0 { None } else { Turned::new(around, isa, tasks, source)? };
-        let softmax = Softmax { around, elements, logarithm, tasks, turned, code: None };
+        let blocks = if elements == 0 { None } else { Blocks::new(around, isa, tasks, source)? };
+        let softmax = Softmax { around, elements, logarithm, tasks, blocks, code: None };
         let SoftmaxKernel { form, columns } = softmax.kernel();
         let key = CodeKey::Softmax(SoftmaxCode { isa, form, columns });
         let code = if isa.is_jit() { Some(source.code(&key)?) } else { None };
@@ -110,7 +111,7 @@ impl Softmax {
 
     fn kernel(&self) -> SoftmaxKernel {
         let form = if self.logarithm { Form::LogSoftmax } else { Form::Softmax };
-        let columns = self.turned.as_ref().map_or(self.around.inner != 1, Turned::columns);
+        let columns = self.blocks.as_ref().map_or(self.around.inner != 1, Blocks::are_columns);
         SoftmaxKernel { form, columns }
     }
 
@@ -149,8 +150,8 @@ impl Softmax {
         if self.elements == 0 {
             return;
         }
-        if let Some(turned) = &self.turned {
-            return self.run_turned(turned, code, buffers, parallel);
+        if let Some(blocks) = &self.blocks {
+            return self.run_blocks(blocks, code, buffers, parallel);
         }
         let [outer, length, inner] = [self.around.outer(), self.around.length(), self.around.inner()];
         let kernel = self.kernel();
@@ -183,20 +184,19 @@ impl Softmax {
         });
     }
 
-    fn run_turned(&self, turned: &Turned, code: &Code, buffers: &Buffers<'_>, parallel: &dyn Parallel) {
-        let (kernel, tasks) = (self.kernel(), self.tasks.min(turned.count()));
+    fn run_blocks(&self, blocks: &Blocks, code: &Code, buffers: &Buffers<'_>, parallel: &dyn Parallel) {
+        let (kernel, tasks) = (self.kernel(), self.tasks.min(blocks.count()));
         parallel.run(tasks, &|task| {
-            let mut scratch = memory::zeroed(turned.scratch());
+            let mut scratch = memory::zeroed(blocks.scratch());
             let given = Given::new().write("scratch", &mut scratch);
-            for index in part(turned.count(), tasks, task) {
-                let (block, range) = turned.block(index);
-                // SAFETY: the range is inside of the array, and each block belongs to one task, which writes it later.
-                block.turn(unsafe { buffers.input.part(range.clone()) }, &mut scratch);
-                let args = turned.arguments(block, &mut scratch);
+            for index in part(blocks.count(), tasks, task) {
+                let elements = blocks.elements(index);
+                // SAFETY: the block is inside of the array, and belongs to one task, which writes it later.
+                let args = blocks.turn(index, unsafe { buffers.input.part(elements.clone()) }, &mut scratch);
                 // SAFETY: the block lies in scratch, which no other task has, and the code takes `SoftmaxArgs`.
                 unsafe { code.call(&args, &kernel, &given) };
                 // SAFETY: as above; the input's part is not used any more.
-                block.turn_back(&scratch, unsafe { buffers.output.part(range) });
+                blocks.turn_back(index, &scratch, unsafe { buffers.output.part(elements) });
             }
         });
     }

@@ -87,7 +87,7 @@ pub(crate) fn reduce(draw: &mut Draw<'_>, isa: Isa) {
 pub(crate) fn extreme(draw: &mut Draw<'_>, isa: Isa) {
     let (inner, length) = (draw.of(&[1, 1, 0]), draw.reach(150, 3000));
     let inner = if inner == 1 { 1 } else { draw.reach(150, 700) };
-    let outer = draw.reach(4, 40);
+    let outer = draw.reach(60, 700);
     if outer * length * inner > draw.room() {
         return;
     }

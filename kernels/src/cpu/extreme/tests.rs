@@ -52,7 +52,7 @@ fn lines_of_any_length_along_either_axis() {
     for isa in levels() {
         for of in FORMS {
             for length in lengths {
-                for (outer, inner) in [(1, 1), (5, 1), (1, length), (2, length), (3, 2)] {
+                for (outer, inner) in [(1, 1), (5, 1), (131, 1), (3000, 1), (1, length), (2, length), (3, 2)] {
                     let form = form([outer, if inner == length { 5 } else { length }, inner], of);
                     let count = (form.outer * form.length * form.inner) as usize;
                     check(form, &few(count, length as usize), isa, 1 + length as usize % 4);

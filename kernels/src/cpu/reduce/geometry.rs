@@ -118,6 +118,11 @@ impl Step {
         }
     }
 
+    /// The step over a transposed block of `rows` rows, which lie side by side.
+    pub(super) fn turned(&self, rows: usize) -> Step {
+        Step { outer: 1, inner: rows, ..*self }
+    }
+
     /// The rows of the middle axis that part `index` folds.
     pub(super) fn part(&self, index: usize) -> std::ops::Range<usize> {
         part(self.reduce, self.parts, index)

@@ -93,6 +93,19 @@ fn every_reduction_of_rows_and_columns_of_any_length() {
 }
 
 #[test]
+fn many_short_rows_are_folded_side_by_side() {
+    for isa in levels() {
+        for reduction in Reduction::ALL {
+            for (rows, length) in [(50, 3), (300, 2), (1031, 8), (777, 20), (3001, 5)] {
+                let input = values(rows * length);
+                check(reduction, &[rows, length], &[1], &input, isa, 1);
+                check(reduction, &[rows, length], &[1], &input, isa, 3);
+            }
+        }
+    }
+}
+
+#[test]
 fn long_columns_of_long_rows_are_folded_in_the_order_of_memory() {
     let (rows, columns) = (521, 259);
     let mut input = values(rows * columns);
