@@ -42,6 +42,7 @@ pub mod transpose;
 pub mod truncate;
 pub(crate) mod turned;
 pub mod vecmath;
+pub mod whole;
 
 pub use crate::problem::elements::{Elements, Stored};
 pub(crate) use code_parts::Emitted;

@@ -155,6 +155,7 @@ impl Session {
 /// The wanted outputs of a request as arrays: existing arrays, and others made from values.
 fn give<'py>(
     py: Python<'py>,
+    session: &kiln::Session,
     mut made: Vec<Option<Value>>,
     mut arrays: Vec<Option<Bound<'py, PyAny>>>,
     wanted: Option<Vec<usize>>,
@@ -163,7 +164,12 @@ fn give<'py>(
     for place in wanted.unwrap_or_else(|| (0..made.len()).collect()) {
         // A name that is asked for twice is one array.
         if let Some(value) = made[place].take() {
-            arrays[place] = Some(values::give(py, value)?);
+            let owned = match value {
+                Value::Tensor(tensor) => session.owned(tensor).map(Value::Tensor),
+                other => Ok(other),
+            };
+            let owned = owned.map_err(|error| errors::output(py, &session.outputs()[place].name, error))?;
+            arrays[place] = Some(values::give(py, owned)?);
         }
         list.append(&arrays[place])?;
     }
@@ -299,7 +305,7 @@ impl Session {
             let place = binding.place;
             arrays[place] = made[place].take().map(|value| binding.fill(&session, value)).transpose()?;
         }
-        give(py, made, arrays, wanted)
+        give(py, &session, made, arrays, wanted)
     }
 
     /// Serves requests of any shapes side by side, each on one of the session's threads, longest first. Returns a list
@@ -355,7 +361,7 @@ impl Session {
             let arrays = made.and_then(|values| {
                 let made: Vec<Option<Value>> = values.into_iter().map(Some).collect();
                 let arrays = vec![None; made.len()];
-                give(py, made, arrays, wanted.clone())
+                give(py, &session, made, arrays, wanted.clone())
             });
             match arrays {
                 Ok(arrays) => list.append(arrays)?,

@@ -71,6 +71,17 @@ impl Session {
         Ok(self.outputs.iter().map(|port| port.name.clone()).zip(values).collect())
     }
 
+    /// An output whose memory is its own: a copy in the session's memory where the output is also another value (an
+    /// input or a constant that the model returns, or a part of another output). For callers that hand out memory to be
+    /// written.
+    ///
+    /// # Errors
+    ///
+    /// [`TensorError::Memory`] where there is no memory for a copy.
+    pub fn owned(&self, output: Tensor) -> Result<Tensor, TensorError> {
+        output.owned_in(&self.kept.buffers)
+    }
+
     /// As [`Session::run_over`], by places among [`Session::inputs`] and [`Session::outputs`], for callers that know
     /// them: no name is looked up or copied. Returns the values of all outputs, in the model's order.
     ///

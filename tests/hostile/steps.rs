@@ -39,7 +39,7 @@ fn rows() -> Vec<Row> {
         ),
         ("ConvTranspose", 1, vec![square(400), square(400)], DType::F32, vec![]),
         ("ConvInteger", 1, vec![square(500), square(500)], DType::U8, pads(499)),
-        ("DeformConv", 1, vec![vec![1, 64, 32, 32], vec![64, 64, 9, 9], vec![1, 162, 24, 24]], DType::F32, vec![]),
+        ("DeformConv", 1, vec![vec![1, 64, 32, 32], vec![64, 64, 9, 9], vec![1, 162, 24, 24]], DType::F64, vec![]),
         // A product of f64 that takes long has more elements (`tests/control/ending.rs`).
         ("MatMul", 1, vec![vec![800, 800]; 2], DType::I64, vec![]),
         ("MatMul", 1, vec![vec![1300, 1300]; 2], DType::I32, vec![]),

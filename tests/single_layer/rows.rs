@@ -214,6 +214,25 @@ fn places_of_extremes_along_the_last_and_along_another_axis() {
 }
 
 #[test]
+fn ones_at_the_first_greatest_element_along_any_axis() {
+    for axis in [0usize, 1, 2] {
+        let layer = Layer::new("Hardmax", 13).int("axis", axis as i64).dynamic_of(&[-1, -1, -1], DType::F32, Fill::Few);
+        layer.check(STEPS, |x| {
+            let x = Array::of(&x[0]);
+            let places = place(&x, axis, false, |a, b| a > b);
+            let data = places.as_slice::<i64>().unwrap().iter().map(|&place| place as f64).collect();
+            let greatest = Array { shape: places.shape().to_vec(), data };
+            let ones = build(&x.shape, |at| {
+                let mut line = at.to_vec();
+                line[axis] = 0;
+                f64::from(u8::from(greatest.get(&line) == at[axis] as f64))
+            });
+            vec![ones.tensor()]
+        });
+    }
+}
+
+#[test]
 fn running_values_along_any_axis_in_either_direction() {
     for (op, version, product) in [("CumSum", 14, false), ("CumProd", 26, true)] {
         for axis in [0usize, 1, 2] {

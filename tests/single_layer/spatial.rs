@@ -1,9 +1,9 @@
 //! Tables of pooling, transposition and resizing.
 
 use kiln_model::ir::Attr;
-use kiln_tensor::Tensor;
+use kiln_tensor::{DType, Tensor};
 
-use crate::harness::{Layer, Step};
+use crate::harness::{Fill, Layer, Step, random};
 use crate::reference::{Array, Window, build, mean, pool, reduce, transpose};
 
 const IMAGES: &[Step<'_>] =
@@ -246,4 +246,50 @@ fn resizing_by_scales() {
             let shape = [a.shape[0], a.shape[1], a.shape[2] * 2, a.shape[3] * 2];
             vec![build(&shape, |at| a.get(&[at[0], at[1], at[2] / 2, at[3] / 2])).tensor()]
         });
+}
+
+#[test]
+fn windows_whose_elements_are_moved_and_weighed() {
+    let (channels, filters) = (6, 5);
+    let steps: &[Step<'_>] = &[
+        &[&[1, 6, 7, 9], &[1, 36, 7, 9], &[1, 18, 7, 9]],
+        &[&[2, 6, 5, 5], &[2, 36, 5, 5], &[2, 18, 5, 5]],
+        &[&[2, 6, 5, 5], &[2, 36, 5, 5], &[2, 18, 5, 5]],
+        &[&[1, 6, 12, 4], &[1, 36, 12, 4], &[1, 18, 12, 4]],
+        &[&[1, 6, 7, 9], &[1, 36, 7, 9], &[1, 18, 7, 9]],
+    ];
+    let bias = random(&[filters], DType::F32, Fill::Unit, 7);
+    let weights = random(&[filters, channels, 3, 3], DType::F32, Fill::Unit, 8);
+    let layer = Layer::new("DeformConv", 19).ints("pads", &[1; 4]).int("offset_group", 2);
+    let layer = layer.dynamic(&[-1, 6, -1, -1]).constant(weights).dynamic(&[-1, 36, -1, -1]);
+    layer.constant(bias).dynamic(&[-1, 18, -1, -1]).tolerance(2e-5).check(steps, |x| {
+        let [x, weights, offsets, bias, mask] = [0, 1, 2, 3, 4].map(|input| Array::of(&x[input]));
+        let &[batch, _, height, width] = &x.shape[..] else { unreachable!("four dimensions") };
+        let y = build(&[batch, filters, height, width], |at| {
+            let &[image, filter, row, column] = at else { unreachable!("four dimensions") };
+            let seen = |channel: usize, element: usize| {
+                let moved = (channel / 3) * 9 + element;
+                let offset = |part: usize| offsets.get(&[image, 2 * moved + part, row, column]);
+                let (y, x_at) =
+                    ((row + element / 3) as f64 - 1.0 + offset(0), (column + element % 3) as f64 - 1.0 + offset(1));
+                let pixel = |y: f64, x_at: f64| {
+                    let inside = (0.0..height as f64).contains(&y) && (0.0..width as f64).contains(&x_at);
+                    if inside { x.get(&[image, channel, y as usize, x_at as usize]) } else { 0.0 }
+                };
+                let (top, left) = (y.floor(), x_at.floor());
+                let (down, right) = (y - top, x_at - left);
+                let above = (1.0 - right) * pixel(top, left) + right * pixel(top, left + 1.0);
+                let below = (1.0 - right) * pixel(top + 1.0, left) + right * pixel(top + 1.0, left + 1.0);
+                ((1.0 - down) * above + down * below) * mask.get(&[image, moved, row, column])
+            };
+            let taps = (0..channels).flat_map(|channel| (0..9).map(move |element| (channel, element)));
+            let sum: f64 = taps
+                .map(|(channel, element)| {
+                    weights.get(&[filter, channel, element / 3, element % 3]) * seen(channel, element)
+                })
+                .sum();
+            bias.get(&[filter]) + sum
+        });
+        vec![y.tensor()]
+    });
 }

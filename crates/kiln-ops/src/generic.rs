@@ -118,6 +118,9 @@ impl Elementwise {
             Computes::Binary(function) if others.iter().all(|other| other.dtype() == dtype) => {
                 native::binary(function, dtype)
             }
+            Computes::Fold { step, mean: false } if others.len() == 1 && others[0].dtype() == dtype => {
+                native::binary(step, dtype)
+            }
             _ => None,
         }
     }
@@ -146,8 +149,14 @@ impl Elementwise {
             };
             let (mut left, mut right) = (reader(0), reader(1));
             let (mut left_chunk, mut right_chunk) = ([0; native::CHUNK], [0; native::CHUNK]);
-            for bytes in bytes.chunks_mut(native::CHUNK * size) {
-                let count = bytes.len() / size;
+            let mut rest = bytes;
+            while !rest.is_empty() {
+                // Rows that are long enough are read one by one, so that neighbours are read where they lie.
+                let row = left.cursor.row_left().min(right.cursor.row_left());
+                let most = if row < SHORT_ROW { native::CHUNK } else { row.min(native::CHUNK) };
+                let count = most.min(rest.len() / size);
+                let (bytes, later) = rest.split_at_mut(count * size);
+                rest = later;
                 let a = left.stored(count, width, &mut left_chunk);
                 let b = if operands.len() > 1 { right.stored(count, width, &mut right_chunk) } else { a };
                 each(a, b, bytes);
@@ -228,13 +237,17 @@ impl Elementwise {
 
 /// Bounds as `min(max(x, low), high)`; NaN stays.
 fn clip<W: Arithmetic>(values: &mut [W], low: Option<W>, high: Option<W>) {
+    // Each element is written, so that the loops become vectors.
     if let Some(low) = low {
-        values.iter_mut().filter(|value| **value < low).for_each(|value| *value = low);
+        values.iter_mut().for_each(|value| *value = if *value < low { low } else { *value });
     }
     if let Some(high) = high {
-        values.iter_mut().filter(|value| **value > high).for_each(|value| *value = high);
+        values.iter_mut().for_each(|value| *value = if *value > high { high } else { *value });
     }
 }
+
+/// Elements of a row below which rows are gathered, because a call for each would cost more than copying it.
+const SHORT_ROW: usize = 128;
 
 /// Widening, computing and narrowing an element takes as long as moving this many bytes.
 const WORK: usize = 16;

@@ -17,6 +17,7 @@ use kiln_run::exec::extreme::ExtremeProblem;
 use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Element, Tensor, TensorSpec};
 
+use super::convert::narrow_through_f32;
 use super::wide::{CHUNK, Wide, Width, dispatch, load_long};
 use super::{
     Elements, LoadCx, OpError, Operator, Run, Side, around, axis_of, integer, lines, rearrange, refused, required,
@@ -25,8 +26,8 @@ use super::{
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
-    ("", "ArgMax", |cx| make_arg(cx, Ordering::Greater)),
-    ("", "ArgMin", |cx| make_arg(cx, Ordering::Less)),
+    ("", "ArgMax", |cx| narrow_through_f32(cx, |cx| make_arg(cx, Ordering::Greater))),
+    ("", "ArgMin", |cx| narrow_through_f32(cx, |cx| make_arg(cx, Ordering::Less))),
     ("", "TopK", make_top),
     ("", "Hardmax", |cx| {
         let since_13 = cx.node.version >= 13;
@@ -108,6 +109,27 @@ impl Arg {
         let wanted = if self.wanted == Ordering::Greater { Wanted::Greatest } else { Wanted::Least };
         let extreme = Extreme { outer, length, inner, wanted, last: self.last };
         Ok(extreme.lines().map(|_| ExtremeProblem { extreme }))
+    }
+
+    fn prepare(&self, input: &Tensor, cx: &PrepareCx<'_>) -> Result<Prepared, NodeError> {
+        match self.problem(input)? {
+            Some(problem) => Ok(Prepared::new(cx.executor(&cx.key(problem))?)),
+            None => Ok(Prepared::NONE),
+        }
+    }
+
+    /// The wanted places in all lines, by what [`Arg::prepare`] has prepared.
+    fn find_all(
+        &self,
+        prepared: &Prepared,
+        input: &Tensor,
+        found: &mut [i64],
+        cx: &RunCx<'_>,
+    ) -> Result<(), NodeError> {
+        match self.problem(input)? {
+            Some(_) => Ok(prepared.get::<Extremes>()?.run(input.as_slice()?, found, cx.parallel)?),
+            None => dispatch!(Width::of(input.dtype())?, arg(self, input, found, cx.parallel)),
+        }
     }
 
     /// The wanted places in the lines from number `first` of all lines on.
@@ -239,20 +261,12 @@ impl Node for Arg {
         inputs: &[Option<&Tensor>],
         _: &[TensorSpec],
     ) -> Result<Prepared, NodeError> {
-        match self.problem(required(inputs, 0)?)? {
-            Some(problem) => Ok(Prepared::new(cx.executor(&cx.key(problem))?)),
-            None => Ok(Prepared::NONE),
-        }
+        self.prepare(required(inputs, 0)?, cx)
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let (input, mut output) = (io.input(0)?, io.alloc(0)?);
-        match self.problem(input)? {
-            Some(_) => {
-                prepared.get::<Extremes>()?.run(input.as_slice()?, output.as_mut_slice()?, cx.parallel)?;
-            }
-            None => dispatch!(Width::of(input.dtype())?, arg(self, input, output.as_mut_slice()?, cx.parallel))?,
-        }
+        self.find_all(prepared, input, output.as_mut_slice()?, cx)?;
         io.push(output);
         Ok(())
     }
@@ -445,21 +459,36 @@ struct Hardmax {
     flat: bool,
 }
 
+/// The search that Hardmax makes, in an array `[outer, length, inner]`.
+const FIRST_GREATEST: Arg = Arg { wanted: Ordering::Greater, axis: 1, last: false };
+
 impl Hardmax {
-    /// Sets the element of `output`, which has zeros, at the greatest element of each line.
-    fn mark<T: Element>(&self, input: &Tensor, one: T, output: &mut Tensor, cx: &RunCx<'_>) -> Result<(), NodeError> {
+    /// The input as an array whose middle axis is searched.
+    fn lines(&self, input: &Tensor) -> Result<Tensor, NodeError> {
         let axis = axis_of(self.axis, input.shape().len())?;
         let (outer, length, inner) = match around(input.shape(), axis) {
             (outer, length, inner) if self.flat => (outer, length * inner, 1),
             lines => lines,
         };
+        Ok(input.reshaped([outer, length, inner])?)
+    }
+
+    /// Sets the element of `output`, which has zeros, at the greatest element of each line.
+    fn mark<T: Element>(
+        &self,
+        prepared: &Prepared,
+        input: &Tensor,
+        one: T,
+        output: &mut Tensor,
+        cx: &RunCx<'_>,
+    ) -> Result<(), NodeError> {
         if input.is_empty() {
             return Ok(());
         }
+        let lines = self.lines(input)?;
+        let &[outer, length, inner] = lines.shape() else { return Ok(()) };
         let mut places = memory::zeroed(outer * inner);
-        let (lines, arg_of) =
-            (input.reshaped([outer, length, inner])?, Arg { wanted: Ordering::Greater, axis: 1, last: false });
-        dispatch!(Width::of(input.dtype())?, arg(&arg_of, &lines, &mut places, cx.parallel))?;
+        FIRST_GREATEST.find_all(prepared, &lines, &mut places, cx)?;
         let output = output.as_mut_slice::<T>()?;
         for (line, place) in places.into_iter().enumerate() {
             output[(line / inner * length + place as usize) * inner + line % inner] = one;
@@ -482,14 +511,23 @@ impl Node for Hardmax {
         }
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        _: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        FIRST_GREATEST.prepare(&self.lines(required(inputs, 0)?)?, cx)
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let (input, mut output) = (io.input(0)?, io.alloc(0)?);
         memory::fill(output.bytes_mut(), &0);
         match input.dtype() {
-            DType::F64 => self.mark(input, 1.0, &mut output, cx)?,
-            DType::F16 => self.mark(input, f16::ONE, &mut output, cx)?,
-            DType::BF16 => self.mark(input, bf16::ONE, &mut output, cx)?,
-            _ => self.mark(input, 1f32, &mut output, cx)?,
+            DType::F64 => self.mark(prepared, input, 1.0, &mut output, cx)?,
+            DType::F16 => self.mark(prepared, input, f16::ONE, &mut output, cx)?,
+            DType::BF16 => self.mark(prepared, input, bf16::ONE, &mut output, cx)?,
+            _ => self.mark(prepared, input, 1f32, &mut output, cx)?,
         }
         io.push(output);
         Ok(())

@@ -1,5 +1,5 @@
-//! Reductions of `f32` through kernels; other element types go through the [generic](super::generic) node, which also
-//! reads the axes in every version of these operators.
+//! Reductions of `f32`, and of narrower floats as `f32`, through kernels; other element types go through the
+//! [generic](super::generic) node, which also reads the axes in every version of these operators.
 
 use kiln_kernels::cpu::reduce::{Reduce as Executor, Reduction};
 use kiln_kernels::gpu::source::reduce::ReduceKernel;
@@ -10,21 +10,22 @@ use kiln_run::exec::reduce::ReduceProblem;
 use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
+use super::convert::narrow_through_f32;
 use super::generic::{make_reduce, reduced_axes};
 use super::{LoadCx, OpError, Operator, required};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
-    ("", "ReduceSum", |cx| make(cx, Reduction::Sum)),
-    ("", "ReduceMean", |cx| make(cx, Reduction::Mean)),
-    ("", "ReduceMax", |cx| make(cx, Reduction::Max)),
-    ("", "ReduceMin", |cx| make(cx, Reduction::Min)),
-    ("", "ReduceProd", |cx| make(cx, Reduction::Prod)),
-    ("", "ReduceSumSquare", |cx| make(cx, Reduction::SumSquare)),
-    ("", "ReduceL1", |cx| make(cx, Reduction::L1)),
-    ("", "ReduceL2", |cx| make(cx, Reduction::L2)),
-    ("", "ReduceLogSum", |cx| make(cx, Reduction::LogSum)),
-    ("", "ReduceLogSumExp", |cx| make(cx, Reduction::LogSumExp)),
+    ("", "ReduceSum", |cx| narrow_through_f32(cx, |cx| make(cx, Reduction::Sum))),
+    ("", "ReduceMean", |cx| narrow_through_f32(cx, |cx| make(cx, Reduction::Mean))),
+    ("", "ReduceMax", |cx| narrow_through_f32(cx, |cx| make(cx, Reduction::Max))),
+    ("", "ReduceMin", |cx| narrow_through_f32(cx, |cx| make(cx, Reduction::Min))),
+    ("", "ReduceProd", |cx| narrow_through_f32(cx, |cx| make(cx, Reduction::Prod))),
+    ("", "ReduceSumSquare", |cx| narrow_through_f32(cx, |cx| make(cx, Reduction::SumSquare))),
+    ("", "ReduceL1", |cx| narrow_through_f32(cx, |cx| make(cx, Reduction::L1))),
+    ("", "ReduceL2", |cx| narrow_through_f32(cx, |cx| make(cx, Reduction::L2))),
+    ("", "ReduceLogSum", |cx| narrow_through_f32(cx, |cx| make(cx, Reduction::LogSum))),
+    ("", "ReduceLogSumExp", |cx| narrow_through_f32(cx, |cx| make(cx, Reduction::LogSumExp))),
 ];
 
 struct Reduce {

@@ -185,8 +185,7 @@ impl Buffer {
 
     /// The memory, detached from its lender; `None` where it may not be written, is still in a file, or is on loan.
     pub(super) fn into_writable(mut self) -> Option<Parts> {
-        let is_kept = matches!(self.memory.get(), None | Some(Memory::Foreign(_)));
-        if is_kept || matches!(self.lender, Lender::Loan(_)) {
+        if !self.is_own() || matches!(self.lender, Lender::Loan(_)) {
             return None;
         }
         let pool = if let Lender::Pool(pool) = std::mem::take(&mut self.lender) { Some(pool) } else { None };
@@ -236,6 +235,11 @@ impl Buffer {
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let _ = self.bytes();
         self.memory.get_mut().map_or(&mut [], Memory::bytes_mut)
+    }
+
+    /// Whether the bytes may be written as they are: they are in memory, and no caller's read-only bytes.
+    pub(super) fn is_own(&self) -> bool {
+        !matches!(self.memory.get(), None | Some(Memory::Foreign(_)))
     }
 
     /// Reads the bytes from the file, or makes them.

@@ -539,6 +539,26 @@ impl Tensor {
         }
     }
 
+    /// This tensor, with memory of its own that may be written: a copy in the pool's memory where other tensors have its
+    /// bytes, or a caller lent them. Without it, [`Tensor::bytes_mut`] would copy to fresh memory of the system, which
+    /// takes several times as long.
+    ///
+    /// # Errors
+    ///
+    /// [`TensorError::Memory`] where there is no memory for a copy.
+    pub fn owned_in(mut self, pool: &Arc<BufferPool>) -> Result<Tensor, TensorError> {
+        let is_own = match &mut self.data {
+            Data::Bytes(buffer, _) => Arc::get_mut(buffer).is_some_and(|buffer| buffer.is_own()),
+            _ => true,
+        };
+        if is_own {
+            return Ok(self);
+        }
+        let mut own = Tensor::from_pool(pool, self.spec.clone())?;
+        copy(self.bytes(), own.bytes_mut());
+        Ok(own)
+    }
+
     /// Whether this is the only owner of the bytes, so that writing copies nothing.
     pub fn is_unique(&mut self) -> bool {
         match &mut self.data {

@@ -37,6 +37,8 @@ pub fn copy<T: Clone>(from: &[T], to: &mut [T]) {
 /// If `run` is 0, or `from` ends before the last run does.
 pub fn copy_runs(from: &[u8], stride: usize, to: &mut [u8], run: usize) {
     match run {
+        1 => copy_fixed::<1>(from, stride, to),
+        2 => copy_fixed::<2>(from, stride, to),
         4 => copy_fixed::<4>(from, stride, to),
         8 => copy_fixed::<8>(from, stride, to),
         12 => copy_fixed::<12>(from, stride, to),
@@ -77,7 +79,7 @@ mod tests {
     #[test]
     fn runs_of_any_length_are_gathered() {
         let from: Vec<u8> = (0..3000u32).map(|at| (at % 251) as u8).collect();
-        for run in [1, 3, 4, 8, 12, 16, 31, 32, 64, 128, 256, 300] {
+        for run in [1, 2, 3, 4, 8, 12, 16, 31, 32, 64, 128, 256, 300] {
             let stride = run + 7;
             let mut to = vec![0; 9 * run];
             copy_runs(&from, stride, &mut to, run);

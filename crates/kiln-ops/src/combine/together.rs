@@ -21,11 +21,13 @@ const LONGEST: usize = 2 << 10;
 /// Least bytes of the tensor: a smaller one stays in L2, where every part finds it.
 const LEAST: usize = 1 << 20;
 
+/// Longest runs that are divided this way in tensors of any size: finding the place of each takes longer than copying it.
+const SHORT: usize = 64;
+
 /// Whether a tensor whose rows consist of these runs is divided faster in one pass.
 pub(super) fn pays(runs: &[usize], tensor: &Tensor) -> bool {
-    runs.len() > 1
-        && tensor.byte_len() >= LEAST
-        && runs.iter().all(|run| (1..=LONGEST).contains(&(run * tensor.dtype().size())))
+    let longest = if tensor.byte_len() >= LEAST { LONGEST } else { SHORT };
+    runs.len() > 1 && runs.iter().all(|run| (1..=longest).contains(&(run * tensor.dtype().size())))
 }
 
 /// Divides rows of `runs`, counted in elements of `width` bytes, among as many outputs. No run is empty.

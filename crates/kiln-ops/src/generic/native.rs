@@ -25,7 +25,7 @@ pub(super) fn binary(function: Binary, dtype: DType) -> Option<Loop> {
         DType::I8 => of_i8(function),
         DType::I16 => of_i16(function),
         DType::I32 => of_i32(function),
-        DType::I64 => of_i64(function),
+        DType::I64 => of_longs(function).or_else(|| of_i64(function)),
         DType::U8 => of_u8(function).or_else(|| shift_u8(function)),
         DType::U16 => of_u16(function).or_else(|| shift_u16(function)),
         DType::U32 => of_u32(function).or_else(|| shift_u32(function)),
@@ -81,6 +81,22 @@ fn of_doubles(function: Binary) -> Option<Loop> {
         Binary::LessOrEqual => |a, b, to| pairs(a, b, to, |a: f64, b: f64| u8::from(a <= b)),
         Binary::Greater => |a, b, to| pairs(a, b, to, |a: f64, b: f64| u8::from(a > b)),
         Binary::GreaterOrEqual => |a, b, to| pairs(a, b, to, |a: f64, b: f64| u8::from(a >= b)),
+        _ => return None,
+    })
+}
+
+/// What baseline x86-64 does not vectorise.
+fn of_longs(function: Binary) -> Option<Loop> {
+    use kiln_kernels::Isa;
+    use kiln_kernels::cpu::whole::{equal, greater, less, less_or_equal, lesser};
+    Some(match function {
+        Binary::Max => |a, b, to| greater(Isa::detect(), cast_slice(a), cast_slice(b), cast_slice_mut(to)),
+        Binary::Min => |a, b, to| lesser(Isa::detect(), cast_slice(a), cast_slice(b), cast_slice_mut(to)),
+        Binary::Equal => |a, b, to| equal(Isa::detect(), cast_slice(a), cast_slice(b), to),
+        Binary::Less => |a, b, to| less(Isa::detect(), cast_slice(a), cast_slice(b), to),
+        Binary::LessOrEqual => |a, b, to| less_or_equal(Isa::detect(), cast_slice(a), cast_slice(b), to),
+        Binary::Greater => |a, b, to| less(Isa::detect(), cast_slice(b), cast_slice(a), to),
+        Binary::GreaterOrEqual => |a, b, to| less_or_equal(Isa::detect(), cast_slice(b), cast_slice(a), to),
         _ => return None,
     })
 }

@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use kiln_kernels::Parallel;
 use kiln_kernels::memory::{self, Pace};
 use kiln_model::NodeDesc;
@@ -168,6 +169,20 @@ impl Reduce {
             })?;
             return Ok(output);
         }
+        if let Some(fold) = native_rows(self.kind, dtype).filter(|_| is_last(input.shape(), &axes) && count > 0) {
+            let from = input.bytes();
+            try_each_chunk(parallel, output.bytes_mut(), share * size, &|index, bytes| {
+                let mut pace = Pace::default();
+                let rows = (Pace::UNITS / count).max(1);
+                for (at, to) in bytes.chunks_mut(rows * size).enumerate() {
+                    pace.step(rows * count);
+                    let first = (index * share + at * rows) * count * size;
+                    fold(&from[first..][..to.len() * count], count, to);
+                }
+                Ok(())
+            })?;
+            return Ok(output);
+        }
         let (view, empty) = (View::with_inner(input.shape(), &axes), of_nothing::<W>(self.kind, input.dtype())?);
         try_each_chunk(parallel, output.bytes_mut(), share * size, &|index, bytes| {
             let cursor = View::cursor_at(&view, index * share * count);
@@ -191,6 +206,55 @@ impl Reduce {
         let value = self.kind.row(row, empty)?;
         self.kind.end(value, count)
     }
+}
+
+/// Folds rows of that many elements as they are stored.
+type Rows = fn(&[u8], usize, &mut [u8]);
+
+/// The loop over rows of whole numbers, where folding elements as they are stored gives the bits of the wide type.
+fn native_rows(kind: Kind, dtype: DType) -> Option<Rows> {
+    macro_rules! rows {
+        ($type:ident) => {
+            match kind {
+                Kind::Sum => |from, count, to| fold_rows(from, count, to, $type::wrapping_add),
+                Kind::Prod => |from, count, to| fold_rows(from, count, to, $type::wrapping_mul),
+                Kind::Max => |from, count, to| fold_rows(from, count, to, $type::max),
+                Kind::Min => |from, count, to| fold_rows(from, count, to, $type::min),
+                _ => return None,
+            }
+        };
+    }
+    Some(match dtype {
+        DType::I32 => rows!(i32),
+        DType::I64 => rows!(i64),
+        _ => return None,
+    })
+}
+
+fn fold_rows<T: Pod>(from: &[u8], count: usize, to: &mut [u8], step: impl Fn(T, T) -> T + Copy) {
+    let (from, to): (&[T], &mut [T]) = (cast_slice(from), cast_slice_mut(to));
+    match count {
+        2 => fold_rows_of::<T, 2>(from, to, step),
+        3 => fold_rows_of::<T, 3>(from, to, step),
+        4 => fold_rows_of::<T, 4>(from, to, step),
+        _ => {
+            for (row, to) in from.chunks_exact(count).zip(to) {
+                *to = row[1..].iter().fold(row[0], |folded, &value| step(folded, value));
+            }
+        }
+    }
+}
+
+fn fold_rows_of<T: Pod, const COUNT: usize>(from: &[T], to: &mut [T], step: impl Fn(T, T) -> T) {
+    for (row, to) in from.as_chunks::<COUNT>().0.iter().zip(to) {
+        *to = row[1..].iter().fold(row[0], |folded, &value| step(folded, value));
+    }
+}
+
+/// Whether the reduced axes are the last ones.
+fn is_last(shape: &[usize], axes: &[usize]) -> bool {
+    let kept = (0..shape.len()).rev().find(|axis| !axes.contains(axis) && shape[*axis] != 1);
+    kept.is_none_or(|kept| axes.iter().all(|&axis| axis > kept || shape[axis] == 1))
 }
 
 /// How many lines lie side by side, where the reduced axes follow each other and more than one element is behind them.

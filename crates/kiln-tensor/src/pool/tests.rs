@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::Buffer;
+use crate::{Buffer, DType, Tensor, TensorSpec};
 
 fn lent(pool: &Arc<BufferPool>, bytes: usize) -> Buffer {
     Buffer::lent(pool, bytes).unwrap()
@@ -309,4 +309,30 @@ fn eight_callers_have_no_more_at_a_time_than_the_pool_may_lend() {
     assert!(pool.most_present() <= 2 * callers * each, "{}", pool.most_present());
     await_free(&pool, 0);
     assert_eq!(pool.lent.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn tensors_whose_bytes_others_have_get_memory_of_the_pool() {
+    let pool = BufferPool::new(1 << 20);
+    let spec = TensorSpec::new(DType::F32, [1000]);
+    let mut made = Tensor::from_pool(&pool, spec.clone()).unwrap();
+    made.as_mut_slice::<f32>().unwrap().fill(2.0);
+    let lent = || pool.lent.load(Ordering::Relaxed);
+    let (one, at) = (lent(), made.bytes().as_ptr());
+    // Its own memory stays.
+    let mut made = made.owned_in(&pool).unwrap();
+    assert_eq!((lent(), made.bytes_mut().as_ptr()), (one, at));
+    // Memory that another tensor has is copied, as is a caller's.
+    let shared = made.clone();
+    let mut own = shared.owned_in(&pool).unwrap();
+    assert_eq!(lent(), 2 * one);
+    own.as_mut_slice::<f32>().unwrap().fill(3.0);
+    assert_eq!(made.as_slice::<f32>().unwrap(), [2.0; 1000]);
+    drop(own);
+    let bytes = made.bytes().to_vec();
+    let foreign = kiln_kernels::extent::Foreign::of(bytes);
+    let mut own = Tensor::from_foreign(spec, foreign).unwrap().owned_in(&pool).unwrap();
+    assert_eq!(lent(), 2 * one);
+    own.as_mut_slice::<f32>().unwrap()[0] = 4.0;
+    assert_eq!(own.as_slice::<f32>().unwrap()[..2], [4.0, 2.0]);
 }

@@ -30,15 +30,7 @@ pub(in crate::operators) const ROWS: &[Operator] = &[
         types: Types::Input(0),
         shapes: Shapes::Input(0),
         layout: Layout::Axis { since: 13, all: false },
-        ..Operator::plain(
-            work::ORDER,
-            PerElement,
-            "",
-            "Hardmax",
-            &[1, 11, 13],
-            exactly(1),
-            &[int_since("axis", 13, 1, -1)],
-        )
+        ..Operator::keyed(PerElement, "", "Hardmax", &[1, 11, 13], exactly(1), &[int_since("axis", 13, 1, -1)])
     },
     Operator {
         types: Types::By(kinds::stored_and_moments),

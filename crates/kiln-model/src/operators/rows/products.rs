@@ -99,8 +99,7 @@ pub(in crate::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(spatial::conv),
-        ..Operator::plain(
-            work::SCATTERED,
+        ..Operator::keyed(
             By(arithmetic::conv),
             "",
             "DeformConv",
