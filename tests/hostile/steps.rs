@@ -96,6 +96,7 @@ fn case(row: &Row) -> Case {
                 DType::U8 => graph.op("Cast", &[wide], &cast(2)),
                 DType::I32 => graph.op("Cast", &[wide], &cast(6)),
                 DType::I64 => graph.op("Cast", &[wide], &cast(7)),
+                DType::F64 => graph.op("Cast", &[wide], &cast(11)),
                 _ => wide,
             })
         })

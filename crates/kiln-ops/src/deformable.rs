@@ -1,8 +1,8 @@
 //! DeformConv: a convolution whose window's elements are each moved by an offset, and weighed by a mask.
 //!
 //! `f32` is computed as a matrix product. The channels of an image are put last, so that what an element of the window
-//! sees is a weighted sum of four rows of channels. The windows of some positions are rows of a matrix, which the filters
-//! multiply. `f64` is computed element by element, by the definition.
+//! sees is a weighted sum of four rows of channels. The windows of some positions are rows of a matrix, which the
+//! filters multiply. `f64` is computed element by element, by the definition.
 
 use std::ops::Range;
 use std::sync::Arc;

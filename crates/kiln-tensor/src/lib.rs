@@ -539,9 +539,9 @@ impl Tensor {
         }
     }
 
-    /// This tensor, with memory of its own that may be written: a copy in the pool's memory where other tensors have its
-    /// bytes, or a caller lent them. Without it, [`Tensor::bytes_mut`] would copy to fresh memory of the system, which
-    /// takes several times as long.
+    /// This tensor, with memory of its own that may be written: a copy in the pool's memory where other tensors have
+    /// its bytes, or a caller lent them. [`Tensor::bytes_mut`] copies to fresh memory of the system instead, which takes
+    /// several times as long.
     ///
     /// # Errors
     ///

@@ -21,7 +21,8 @@ const LONGEST: usize = 2 << 10;
 /// Least bytes of the tensor: a smaller one stays in L2, where every part finds it.
 const LEAST: usize = 1 << 20;
 
-/// Longest runs that are divided this way in tensors of any size: finding the place of each takes longer than copying it.
+/// Longest runs that are divided this way in tensors of any size: finding the place of each takes longer than copying
+/// it.
 const SHORT: usize = 64;
 
 /// Whether a tensor whose rows consist of these runs is divided faster in one pass.

@@ -1,7 +1,7 @@
 //! Reductions on every element type, in plain Rust: what runs where no kernel does, and the oracle where one does.
 //!
-//! The reduced axes are read innermost through a [`View`], a row of them at a time. Where lines lie side by side, rows of
-//! their elements are combined.
+//! The reduced axes are read innermost through a [`View`], a row of them at a time. Where lines lie side by side, rows
+//! of their elements are combined.
 
 use std::ops::Range;
 
