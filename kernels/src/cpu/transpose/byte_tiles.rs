@@ -118,29 +118,41 @@ fn prefetch(line: *const u8) {
 #[inline(always)]
 unsafe fn tile<const SIDE: usize>(src: *const u8, src_stride: usize, dst: *mut u8, dst_stride: usize) {
     use std::arch::x86_64::{
-        __m128i, _mm_loadu_si128, _mm_storeu_si128, _mm_unpackhi_epi8, _mm_unpackhi_epi16, _mm_unpacklo_epi8,
-        _mm_unpacklo_epi16,
+        __m128i, _mm_loadu_si128, _mm_setzero_si128, _mm_storeu_si128, _mm_unpackhi_epi8, _mm_unpackhi_epi16,
+        _mm_unpacklo_epi8, _mm_unpacklo_epi16,
     };
-    use std::array::from_fn;
 
-    // SAFETY: the caller's contract; any address will do.
-    let mut rows: [__m128i; SIDE] =
-        from_fn(|row| unsafe { _mm_loadu_si128(src.wrapping_add(row * src_stride).cast()) });
-    for _ in 0..SIDE.ilog2() {
-        rows = from_fn(|row| {
-            let (a, b) = (rows[row / 2], rows[row / 2 + SIDE / 2]);
+    /// A round: each row of `to` interleaves two rows of `from`. Loops over two arrays, which the compiler keeps in
+    /// registers; an array that is replaced by another is moved through memory.
+    #[inline(always)]
+    fn interleave<const SIDE: usize>(from: &[__m128i; SIDE], to: &mut [__m128i; SIDE]) {
+        for row in 0..SIDE / 2 {
+            let (a, b) = (from[row], from[row + SIDE / 2]);
             // SAFETY: every x86-64 processor has these.
-            unsafe {
-                match (SIDE, row % 2) {
-                    (16, 0) => _mm_unpacklo_epi8(a, b),
-                    (16, _) => _mm_unpackhi_epi8(a, b),
-                    (_, 0) => _mm_unpacklo_epi16(a, b),
-                    (_, _) => _mm_unpackhi_epi16(a, b),
+            (to[2 * row], to[2 * row + 1]) = unsafe {
+                match SIDE {
+                    16 => (_mm_unpacklo_epi8(a, b), _mm_unpackhi_epi8(a, b)),
+                    _ => (_mm_unpacklo_epi16(a, b), _mm_unpackhi_epi16(a, b)),
                 }
-            }
-        });
+            };
+        }
     }
-    for (row, value) in rows.into_iter().enumerate() {
+
+    // SAFETY: every x86-64 processor has it.
+    let zero = unsafe { _mm_setzero_si128() };
+    let (mut rows, mut other) = ([zero; SIDE], [zero; SIDE]);
+    for (row, value) in rows.iter_mut().enumerate() {
+        // SAFETY: the caller's contract; any address will do.
+        *value = unsafe { _mm_loadu_si128(src.wrapping_add(row * src_stride).cast()) };
+    }
+    interleave(&rows, &mut other);
+    interleave(&other, &mut rows);
+    interleave(&rows, &mut other);
+    if SIDE == 16 {
+        interleave(&other, &mut rows);
+    }
+    let turned = if SIDE == 16 { rows } else { other };
+    for (row, value) in turned.into_iter().enumerate() {
         // SAFETY: the caller's contract.
         unsafe { _mm_storeu_si128(dst.wrapping_add(row * dst_stride).cast(), value) };
     }
