@@ -39,7 +39,7 @@ pub enum Path {
     Planar,
     /// Window by window.
     Reference,
-    /// One window that is the whole image, averaged: a reduction.
+    /// One window that is the whole image: a reduction.
     Whole,
 }
 
@@ -64,7 +64,7 @@ impl Path {
             Path::Code => shape.channels_last && isa.is_jit() && collect(kind).is_some(),
             Path::Planar => !shape.channels_last,
             Path::Reference => true,
-            Path::Whole => isa.is_jit() && matches!(kind, PoolKind::Average { .. }) && is_whole(shape),
+            Path::Whole => isa.is_jit() && reduction(kind).is_some() && is_whole(shape),
         }
     }
 }
@@ -77,8 +77,19 @@ fn is_whole(shape: &PoolShape) -> bool {
     })
 }
 
-/// The mean over the positions of each image.
-fn mean(shape: &PoolShape) -> Collapsed {
+/// What a pooling of whole images computes; `None` for powers above two, which have no code.
+fn reduction(kind: PoolKind) -> Option<Reduction> {
+    match kind {
+        PoolKind::Max => Some(Reduction::Max),
+        PoolKind::Average { .. } => Some(Reduction::Mean),
+        PoolKind::Lp { p: 1 } => Some(Reduction::L1),
+        PoolKind::Lp { p: 2 } => Some(Reduction::L2),
+        PoolKind::Lp { .. } => None,
+    }
+}
+
+/// The reduction over the positions of each image.
+fn positions(shape: &PoolShape) -> Collapsed {
     let dims = [shape.batch(), shape.channels(), shape.input_pixels()];
     if shape.channels_last {
         Collapsed::new(&[dims[0], dims[2], dims[1]], |axis| axis == 1)
@@ -143,9 +154,9 @@ impl Pool {
             Some(collect) => Some(source.code(&CodeKey::Pool(PoolCode { isa, collect, stored }))?),
             None => None,
         };
-        let whole = match path {
-            Path::Whole => Some(Reduce::new(Reduction::Mean, &mean(&shape), isa, tasks, source)?),
-            _ => None,
+        let whole = match reduction(kind).filter(|_| path == Path::Whole) {
+            Some(reduction) => Some(Reduce::new(reduction, &positions(&shape), isa, tasks, source)?),
+            None => None,
         };
         Ok(Pool { kind, shape, path, stored, isa, tasks: tasks.max(1), code, whole })
     }

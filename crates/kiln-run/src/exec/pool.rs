@@ -36,7 +36,7 @@ pub struct PoolChoice {
 
 impl Problem for PoolProblem {
     const FAMILY: &'static str = "pool";
-    const REVISION: u32 = 4;
+    const REVISION: u32 = 5;
     type Value = Pool;
     type Choice = PoolChoice;
 
