@@ -69,7 +69,8 @@ fn program_instructions(program: &Program) -> u32 {
         Step::Const(_) => 0,
         Step::Unary(op, _) => instructions(op),
         Step::Binary(BinaryOp::Div, ..) => 4,
-        Step::Binary(BinaryOp::Pow | BinaryOp::Fmod, ..) => 800,
+        Step::Binary(BinaryOp::Pow, ..) => 110,
+        Step::Binary(BinaryOp::Fmod, ..) => 800,
         Step::Binary(..) => 1,
         Step::Select { .. } => 2,
     };
@@ -78,7 +79,7 @@ fn program_instructions(program: &Program) -> u32 {
 
 impl Problem for ChainProblem {
     const FAMILY: &'static str = "chain";
-    const REVISION: u32 = 3;
+    const REVISION: u32 = 4;
     type Value = Chain;
     type Choice = ChainChoice;
 

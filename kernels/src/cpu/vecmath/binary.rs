@@ -1,7 +1,7 @@
 //! Functions of two vectors and the selection between two, emitted in three-operand form. Knows registers, never memory
 //! layouts; the [parent](super) describes NaN and masks.
 
-use super::mask;
+use super::{mask, pow};
 use crate::cpu::chain::BinaryOp;
 use crate::jit::asm::{Predicate, Src};
 use crate::jit::{Asm, Vreg};
@@ -9,7 +9,7 @@ use crate::jit::{Asm, Vreg};
 /// Whether [`emit_binary`] has code for that function.
 #[must_use]
 pub fn emits_binary(op: BinaryOp) -> bool {
-    !matches!(op, BinaryOp::Pow | BinaryOp::Fmod)
+    op != BinaryOp::Fmod
 }
 
 /// Temporary registers that [`emit_binary`] destroys.
@@ -24,8 +24,9 @@ pub fn binary_temps(op: BinaryOp) -> usize {
         | BinaryOp::Greater
         | BinaryOp::GreaterOrEqual
         | BinaryOp::Xor => 1,
+        BinaryOp::Pow => pow::TEMPS,
         // Never emitted.
-        BinaryOp::Pow | BinaryOp::Fmod => 0,
+        BinaryOp::Fmod => 0,
     }
 }
 
@@ -53,7 +54,8 @@ pub fn emit_binary(asm: &mut Asm, op: BinaryOp, dst: Vreg, a: Vreg, b: Src, temp
         BinaryOp::Greater => flag(asm, Predicate::Greater, dst, a, b, temps),
         BinaryOp::GreaterOrEqual => flag(asm, Predicate::GreaterEqual, dst, a, b, temps),
         BinaryOp::Xor => flag(asm, Predicate::NotEqual, dst, a, b, temps),
-        BinaryOp::Pow | BinaryOp::Fmod => {}
+        BinaryOp::Pow => pow::pow(asm, dst, a, b, temps),
+        BinaryOp::Fmod => {}
     }
 }
 

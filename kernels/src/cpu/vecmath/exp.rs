@@ -12,19 +12,19 @@ use crate::jit::Vreg;
 use crate::jit::asm::Rounding;
 
 /// q of expm1(r) = r + r^2 q(r) for |r| <= ln 2 / 2: relative error 1.4e-8, a quarter of an ulp.
-const Q: [f32; 5] = [0.499_999_97, 0.166_665_46, 0.041_667_435, 0.008_366_262, 0.001_387_065_7];
+pub(super) const Q: [f32; 5] = [0.499_999_97, 0.166_665_46, 0.041_667_435, 0.008_366_262, 0.001_387_065_7];
 
 /// ln 2 in two parts; 0x3f317200 has nine trailing zero bits.
-const LN2_HI: f32 = 0.693_145_75;
-const LN2_LO: f32 = 1.428_606_8e-6;
+pub(super) const LN2_HI: f32 = 0.693_145_75;
+pub(super) const LN2_LO: f32 = 1.428_606_8e-6;
 
 /// 1.5 * 2^23 + 127: adding it to |n| < 2^22 leaves n + 127, the exponent field of 2^n, in the low bits of the sum.
 const EXPONENT_MAGIC: f32 = 12_582_912.0 + 127.0;
 
 /// Below it exp is zero after rounding; the smallest denormal is exp(-103.28).
-const EXP_LO: f32 = -104.5;
+pub(super) const EXP_LO: f32 = -104.5;
 /// Above 88.73 exp overflows; 89 makes n = 128 and the scaling gives infinity.
-const EXP_HI: f32 = 89.0;
+pub(super) const EXP_HI: f32 = 89.0;
 
 /// v = exp(v).
 pub(super) fn exp(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {

@@ -3,8 +3,9 @@
 //! x = 2^e m with m in [sqrt 1/2, sqrt 2), so log x = e ln 2 + log(1 + f), f = m - 1, which is exact, and
 //! log(1 + f) = f + f^2 (f P(f) - 1/2).
 
+use super::exp::{self, LN2_HI, LN2_LO};
 use super::interleaved::Interleaved;
-use super::{SIGN, exp, horner};
+use super::{SIGN, horner};
 use crate::jit::Vreg;
 use crate::jit::asm::{Predicate, Src};
 
@@ -20,14 +21,10 @@ const P: [f32; 8] = [
     -0.076_360_025,
 ];
 
-/// ln 2 in two parts; the high one has 15 bits, so that a product with an exponent is exact.
-const LN2_HI: f32 = 0.693_145_75;
-const LN2_LO: f32 = 1.428_606_8e-6;
-
 /// Bits of sqrt 1/2, rounded up: mantissas start there.
-const ROOT_HALF: u32 = 0x3f35_04f3;
+pub(super) const ROOT_HALF: u32 = 0x3f35_04f3;
 /// 1.0 minus sqrt 1/2 in bits: added to a float, it moves the exponent at sqrt 1/2 instead of at 1.
-const TO_ROOT_HALF: u32 = 0x3f80_0000 - ROOT_HALF;
+pub(super) const TO_ROOT_HALF: u32 = 0x3f80_0000 - ROOT_HALF;
 
 /// v = log(v): -inf for zero, NaN below zero.
 pub(super) fn log(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {

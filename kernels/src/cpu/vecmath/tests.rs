@@ -2,10 +2,10 @@
 
 use super::emits;
 use crate::EmitEach;
-use crate::cpu::chain::{Chain, ChainPlan, Geometry, Operand, Program, Target, UnaryOp};
+use crate::cpu::chain::{BinaryOp, Builder, Chain, ChainPlan, Geometry, Operand, Program, Storage, Target, UnaryOp};
 use crate::isa::Isa;
 use crate::parallel::Serial;
-use crate::reference::chain::unary;
+use crate::reference::chain::{binary, unary};
 
 /// The bound of a function's error.
 #[derive(Clone, Copy, Debug)]
@@ -188,6 +188,92 @@ fn functions_keep_their_bounds_on_avx512() {
 fn corners_are_as_exact_as_the_rest() {
     for isa in [Isa::Avx2, Isa::Avx512] {
         hold(isa, &corners());
+    }
+}
+
+/// Runs powers as a chain of one step.
+fn powers(isa: Isa, bases: &[f32], exponents: &[f32]) -> Vec<f32> {
+    let mut builder = Builder::new(&[Storage::F32, Storage::F32]);
+    builder.binary(BinaryOp::Pow, 0, 1);
+    let program = builder.finish(Storage::F32).unwrap();
+    let geometry = Geometry::new(&[bases.len()], &[&[bases.len()], &[bases.len()]]).unwrap();
+    let unroll = Chain::unroll_for(isa, &program, &geometry, 2);
+    let chain = Chain::new(isa, &program, &geometry, ChainPlan { unroll, tasks: 1 }, &EmitEach).unwrap();
+    assert!(chain.is_emitted());
+    let mut output = vec![0.0; bases.len()];
+    let operands = [Operand::F32(bases), Operand::F32(exponents)];
+    chain.run(&operands, &mut Target::F32(&mut output), &Serial).unwrap();
+    output
+}
+
+fn hold_powers(isa: Isa, bases: &[f32], exponents: &[f32]) {
+    for ((&a, &b), got) in bases.iter().zip(exponents).zip(powers(isa, bases, exponents)) {
+        let want = binary(BinaryOp::Pow, a, b);
+        let same_sign = got.is_nan() || got.is_sign_negative() == want.is_sign_negative();
+        assert!(same_sign && Bound::Ulp(1.5).holds(got, want), "{isa}: {a:e} to {b:e}: {got:e}, not {want:e}");
+    }
+}
+
+#[test]
+fn powers_keep_their_bound_where_results_are_finite() {
+    let count = if cfg!(debug_assertions) { 100_000 } else { 2_000_000 };
+    let mut state = 88_172_645_463_325_252u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let (mut bases, mut exponents) = (Vec::new(), Vec::new());
+    for at in 0..count {
+        let a = match at % 4 {
+            // Any number, and numbers near 1, whose logarithms cancel.
+            0 | 1 => f32::from_bits(next() as u32),
+            2 => 1.0 + (next() as u32 as f32 / 2f32.powi(32) - 0.5),
+            _ => 1.0 + (next() as u32 as f32 / 2f32.powi(32) - 0.5) * 1e-3,
+        };
+        // Logarithms of results in all of their range, a little beyond it, or whole exponents.
+        let wanted = (next() as u32 as f32 / 2f32.powi(32)) * 220.0 - 115.0;
+        let b = if at % 7 == 0 { (next() % 41) as f32 - 20.0 } else { wanted / a.abs().ln() };
+        bases.push(a);
+        exponents.push(b);
+    }
+    for isa in [Isa::Avx2, Isa::Avx512] {
+        let few = if Isa::detect() < isa { 20_000 } else { count };
+        hold_powers(isa, &bases[..few], &exponents[..few]);
+    }
+}
+
+#[test]
+fn powers_of_corners_have_the_signs_and_special_cases_of_c() {
+    let special = [
+        0.0,
+        0.5,
+        1.0,
+        1.5,
+        2.0,
+        3.0,
+        4.0,
+        1e-45,
+        1e-40,
+        1.175_494_4e-38,
+        0.999_999_94,
+        1.000_000_1,
+        8_388_607.0,
+        8_388_607.5,
+        16_777_215.0,
+        16_777_216.0,
+        16_777_217.0,
+        1e20,
+        3.402_823_5e38,
+        f32::INFINITY,
+        f32::NAN,
+    ];
+    let signed: Vec<f32> = special.iter().flat_map(|&x| [x, -x]).collect();
+    let bases: Vec<f32> = signed.iter().flat_map(|&a| signed.iter().map(move |_| a)).collect();
+    let exponents = signed.repeat(signed.len());
+    for isa in [Isa::Avx2, Isa::Avx512] {
+        hold_powers(isa, &bases, &exponents);
     }
 }
 
