@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use kiln_kernels::cpu::blend::{Beyond, Blend, Blender, Line, MOST_TAPS, TOGETHER, Taps};
-use kiln_kernels::memory::{self, Pace};
+use kiln_kernels::memory::{self, Collect, Pace};
 use kiln_run::exec::blend::BlendProblem;
 use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Shape, Tensor, TensorSpec};
@@ -57,21 +57,29 @@ impl Node for AffineGrid {
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
         let (batch, spatial) = self.sizes(&io.inputs())?;
         let (theta, to) = (widened::<f64>(io.input(0)?)?, io.alloc(0)?);
-        let (rank, area) = (spatial.len(), spatial.iter().product::<usize>());
+        let rank = spatial.len();
+        let (width, lines) = (spatial[rank - 1], spatial[..rank - 1].iter().product::<usize>());
+        // Beside a zero, other sizes may be huge.
+        if to.is_empty() {
+            io.push(to);
+            return Ok(());
+        }
         let mut grid = memory::with_capacity(to.len());
         let mut pace = Pace::default();
-        for number in 0..if to.is_empty() { 0 } else { batch * area } {
-            pace.step(8);
-            let (matrix, mut rest) = (&theta[number / area * rank * (rank + 1)..][..rank * (rank + 1)], number % area);
-            // The first coordinate runs along the last axis.
-            let mut place: SmallVec<[f64; 4]> = SmallVec::new();
-            for &size in spatial.iter().rev() {
-                place.push(self.place(rest % size, size));
+        // The first coordinate runs along the last axis; the others, and what they add, are those of a line.
+        let along: Vec<f64> = (0..width).map(|index| self.place(index, width)).collected();
+        for line in 0..batch * lines {
+            pace.step(width);
+            let (matrix, mut rest) = (&theta[line / lines * rank * (rank + 1)..][..rank * (rank + 1)], line % lines);
+            let mut sums: SmallVec<[f64; 3]> = matrix.chunks_exact(rank + 1).map(|row| row[rank]).collect();
+            for (axis, &size) in spatial[..rank - 1].iter().rev().enumerate() {
+                let place = self.place(rest % size, size);
+                sums.iter_mut().zip(matrix.chunks_exact(rank + 1)).for_each(|(sum, row)| *sum += row[axis + 1] * place);
                 rest /= size;
             }
-            place.push(1.0);
-            let row = |row: &[f64]| row.iter().zip(&place).map(|(a, b)| a * b).sum::<f64>();
-            grid.extend(matrix.chunks_exact(rank + 1).map(row));
+            for &x in &along {
+                grid.extend(sums.iter().zip(matrix.chunks_exact(rank + 1)).map(|(sum, row)| row[0] * x + sum));
+            }
         }
         let output = narrow(&grid, to)?;
         io.push(output);

@@ -23,8 +23,10 @@ use smallvec::SmallVec;
 use super::super::{refused, strides};
 use super::Plan;
 
-/// Multiplications of a matrix below which loops take no longer.
+/// Multiplications of a matrix below which loops take no longer; for a single element, which fills one lane of a
+/// kernel's many, there are more.
 const LEAST: usize = 16;
+const LEAST_OF_ONE: usize = 512;
 
 /// A matrix product with what is rearranged around it.
 pub(super) struct Product {
@@ -76,7 +78,8 @@ impl Product {
         let Some((roles, left)) = plan.roles() else { return Ok(None) };
         let product = |loops: &Loops| loops.iter().map(|&at| plan.sizes[at]).product::<usize>();
         let (m, n, k) = (product(&roles.rows), product(&roles.columns), product(&roles.summed));
-        if m.saturating_mul(n).saturating_mul(k) < LEAST {
+        let least = if m.saturating_mul(n) == 1 { LEAST_OF_ONE } else { LEAST };
+        if m.saturating_mul(n).saturating_mul(k) < least {
             return Ok(None);
         }
         let (of_left, of_right) = (&plan.strides[left], &plan.strides[1 - left]);
