@@ -2,9 +2,9 @@
 //!
 //! [`geometry`] turns axes into steps over arrays `[outer, reduce, inner]`; [`Reduce`] is the driver, which splits each
 //! step between threads. A step whose `inner` is 1 folds rows, other steps fold columns; rows too short to fill vectors
-//! become columns in transposed blocks. [`emit`] has the instructions
-//! of both, [`problem::reduce`](crate::problem::reduce) defines folds. The oracle is [`reference::reduce`]. Depends on
-//! no ONNX axes or types.
+//! become columns in transposed blocks. [`emit`] has the instructions of both,
+//! [`problem::reduce`](crate::problem::reduce) defines folds. The oracle is [`reference::reduce`]. Depends on no ONNX
+//! axes or types.
 
 pub mod emit;
 pub mod geometry;
