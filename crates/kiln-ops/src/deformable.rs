@@ -55,6 +55,11 @@ impl Sizes {
         self.slide.kernel.iter().product()
     }
 
+    /// Whether images have no elements, so that windows see zeros alone.
+    fn is_blank(&self) -> bool {
+        self.channels == 0 || self.area() == 0
+    }
+
     /// Elements of a channel of an image.
     fn area(&self) -> usize {
         self.slide.input.iter().product()
@@ -89,14 +94,6 @@ impl DeformConv {
         let groups = size_attribute(cx.node, "group", 1)?;
         let offset_groups = size_attribute(cx.node, "offset_group", 1)?;
         Ok(DeformConv { sliding: Sliding::read(cx.node, "kernel_shape")?, groups, offset_groups })
-    }
-
-    /// Refuses tensors of another type.
-    fn same_type(&self, inputs: &[Option<&Tensor>], dtype: DType) -> Result<(), NodeError> {
-        match inputs.iter().flatten().find(|tensor| tensor.dtype() != dtype) {
-            Some(tensor) => Err(NodeError::Unsupported(format!("elements of type {}", tensor.dtype()))),
-            None => Ok(()),
-        }
     }
 
     /// The product of the filters and the windows of `positions` positions.
@@ -180,6 +177,14 @@ impl DeformConv {
     }
 }
 
+/// Refuses tensors of another type.
+fn all_of_type(dtype: DType, inputs: &[Option<&Tensor>]) -> Result<(), NodeError> {
+    match inputs.iter().flatten().find(|tensor| tensor.dtype() != dtype) {
+        Some(tensor) => Err(NodeError::Unsupported(format!("elements of type {}", tensor.dtype()))),
+        None => Ok(()),
+    }
+}
+
 /// Sampling an element takes as long as moving this many bytes.
 const SAMPLED: usize = 16;
 
@@ -241,7 +246,7 @@ impl Node for DeformConv {
 
     fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
         self.sizes(inputs)?;
-        self.same_type(inputs, DType::F32)
+        all_of_type(DType::F32, inputs)
     }
 
     fn prepare_params(
@@ -251,7 +256,7 @@ impl Node for DeformConv {
         outputs: &[TensorSpec],
     ) -> Result<Prepared, NodeError> {
         let sizes = self.sizes(inputs)?;
-        if outputs[0].shape.contains(&0) || sizes.channels == 0 {
+        if outputs[0].shape.contains(&0) || sizes.is_blank() {
             return Ok(Prepared::NONE);
         }
         let moving = |shape: &[usize], perm: &[usize]| {
@@ -275,7 +280,7 @@ impl Node for DeformConv {
         let mut output = io.alloc(0)?;
         let sizes = self.sizes(&io.inputs())?;
         let bias = io.optional(3).map(Tensor::as_slice::<f32>).transpose()?;
-        if output.is_empty() || sizes.channels == 0 {
+        if output.is_empty() || sizes.is_blank() {
             let filters = output.as_mut_slice::<f32>()?.chunks_mut(sizes.positions().max(1));
             for (number, output) in filters.enumerate() {
                 output.fill(bias.map_or(0.0, |bias| bias[number % sizes.filters]));
@@ -343,7 +348,7 @@ impl Node for Double {
 
     fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
         self.0.sizes(inputs)?;
-        self.0.same_type(inputs, DType::F64)
+        all_of_type(DType::F64, inputs)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
@@ -400,6 +405,10 @@ mod tests {
         whole.gives(&[1, 1, 2, 2], &[1f32, 1.0, 7.0, 17.0]);
         deform(&[0.0; 8]).input(&[2], &[0f32; 2]).is_refused("weights");
         deform(&[0.0; 8]).int("offset_group", 2).is_refused("weights");
+        // A window over padding alone.
+        let blank = Trial::new("DeformConv").ints("pads", &[1, 0, 1, 0]).input::<f32>(&[1, 1, 0, 2], &[]);
+        let blank = blank.input(&[2, 1, 2, 1], &[1f32; 4]).input(&[1, 4, 1, 2], &[0f32; 8]);
+        blank.input(&[2], &[3f32, 4.0]).gives(&[1, 2, 1, 2], &[3f32, 3.0, 4.0, 4.0]);
     }
 
     /// Numbers between -1 and 1 with many different fractions.

@@ -6,8 +6,8 @@
 use super::exp::{self, LN2_HI, LN2_LO};
 use super::interleaved::Interleaved;
 use super::{SIGN, horner};
-use crate::jit::Vreg;
 use crate::jit::asm::{Predicate, Src};
+use crate::jit::{Mask, Vreg};
 
 /// P for f in [sqrt 1/2 - 1, sqrt 2 - 1]: relative error 5.9e-9, a tenth of an ulp.
 const P: [f32; 8] = [
@@ -22,29 +22,15 @@ const P: [f32; 8] = [
 ];
 
 /// Bits of sqrt 1/2, rounded up: mantissas start there.
-pub(super) const ROOT_HALF: u32 = 0x3f35_04f3;
+const ROOT_HALF: u32 = 0x3f35_04f3;
 /// 1.0 minus sqrt 1/2 in bits: added to a float, it moves the exponent at sqrt 1/2 instead of at 1.
-pub(super) const TO_ROOT_HALF: u32 = 0x3f80_0000 - ROOT_HALF;
+const TO_ROOT_HALF: u32 = 0x3f80_0000 - ROOT_HALF;
 
 /// v = log(v): -inf for zero, NaN below zero.
 pub(super) fn log(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {
     let (a, b, c, d) = (temps[0], temps[1], temps[2], temps[3]);
-    // Denormals are scaled by 2^23 into the normal range; c corrects the exponent.
     let denormal = asm.mask(a);
-    asm.compare(denormal, Predicate::Less, v, f32::MIN_POSITIVE);
-    asm.vmul(b, v, 8_388_608.0);
-    asm.select(b, denormal, b, v);
-    asm.mask_to_f32(c, denormal);
-    asm.vmul(c, c, -23.0);
-    // a = m - 1, b = e
-    asm.viadd(a, b, Src::Const(TO_ROOT_HALF));
-    asm.vishr(b, a, 23);
-    asm.vcvt_f32(b, b);
-    asm.vadd(b, b, -127.0);
-    asm.vadd(b, b, c);
-    asm.vand(a, a, Src::Const(0x007f_ffff));
-    asm.viadd(a, a, Src::Const(ROOT_HALF));
-    asm.vadd(a, a, -1.0);
+    parts(asm, v, [a, b, c], denormal);
     log_of_parts(asm, c, a, b, d);
     // Infinity and NaN stay, zero gives -inf, negative numbers give NaN.
     let special = asm.mask(a);
@@ -56,6 +42,25 @@ pub(super) fn log(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {
     asm.compare(special, Predicate::Less, v, 0.0);
     asm.vload(b, f32::NAN);
     asm.select(v, special, b, c);
+}
+
+/// The parts of x = 2^e (1 + m) for a positive x. `m` may be the register of x, or the one of the mask; `temp` is
+/// destroyed.
+pub(super) fn parts(asm: &mut Interleaved<'_>, x: Vreg, [m, e, temp]: [Vreg; 3], denormal: Mask) {
+    // Denormals are scaled by 2^23 into the normal range; `temp` corrects the exponent.
+    asm.compare(denormal, Predicate::Less, x, f32::MIN_POSITIVE);
+    asm.vmul(e, x, 8_388_608.0);
+    asm.select(e, denormal, e, x);
+    asm.mask_to_f32(temp, denormal);
+    asm.vmul(temp, temp, -23.0);
+    asm.viadd(m, e, Src::Const(TO_ROOT_HALF));
+    asm.vishr(e, m, 23);
+    asm.vcvt_f32(e, e);
+    asm.vadd(e, e, -127.0);
+    asm.vadd(e, e, temp);
+    asm.vand(m, m, Src::Const(0x007f_ffff));
+    asm.viadd(m, m, Src::Const(ROOT_HALF));
+    asm.vadd(m, m, -1.0);
 }
 
 /// c = log(1 + m) + e ln 2, small parts first; `square` is overwritten.

@@ -6,7 +6,7 @@
 
 use super::exp::{EXP_HI, EXP_LO, LN2_HI, LN2_LO, Q};
 use super::interleaved::{Copies, Interleaved};
-use super::log::{ROOT_HALF, TO_ROOT_HALF};
+use super::log::parts;
 use super::{MAGNITUDE, SIGN, horner, mask};
 use crate::jit::asm::{Predicate, Rounding, Src};
 use crate::jit::{Asm, Mask, Vreg};
@@ -27,7 +27,7 @@ pub(super) const TEMPS: usize = 7;
 
 /// dst = a^b. `dst` may be the register of `a` or `b`.
 pub(super) fn pow(asm: &mut Asm, dst: Vreg, a: Vreg, b: Src, temps: &[Vreg]) {
-    let &[y, minus_low, magnitude, x, n, v, scratch] = temps else { unreachable!("seven temporaries") };
+    let &[y, minus_low, magnitude, x, n, v, scratch, ..] = temps else { unreachable!("seven temporaries") };
     let mask = mask(asm, scratch);
     logarithm(asm, a, [x, n, v, minus_low, magnitude, scratch, y], mask);
     asm.vload(y, b);
@@ -68,21 +68,9 @@ pub(super) fn pow(asm: &mut Asm, dst: Vreg, a: Vreg, b: Src, temps: &[Vreg]) {
 
 /// The logarithm of |a|: `high` + `low`, and |a| in `magnitude`.
 fn logarithm(asm: &mut Asm, a: Vreg, [high, low, c, e, f, s, cube]: [Vreg; 7], mask: Mask) {
-    // |a| = 2^e (1 + f); denormals are scaled by 2^23 first. `s` may be the mask's register until it is written.
+    // |a| = 2^e (1 + f). `s` may be the mask's register until it is written.
     asm.vand(f, a, MAGNITUDE);
-    asm.compare(mask, Predicate::Less, f, f32::MIN_POSITIVE);
-    asm.vmul(c, f, 8_388_608.0);
-    asm.select(c, mask, c, f);
-    asm.mask_to_f32(e, mask);
-    asm.vmul(e, e, -23.0);
-    asm.viadd(f, c, Src::Const(TO_ROOT_HALF));
-    asm.vishr(c, f, 23);
-    asm.vcvt_f32(c, c);
-    asm.vadd(c, c, -127.0);
-    asm.vadd(e, e, c);
-    asm.vand(f, f, Src::Const(0x007f_ffff));
-    asm.viadd(f, f, Src::Const(ROOT_HALF));
-    asm.vadd(f, f, -1.0);
+    parts(&mut Interleaved::new(asm, Copies::ONE), f, [f, e, c], mask);
     // s = f / (2 + f), and f becomes what is missing of it: (f - s (2 + f)) / (2 + f). `low` is what the rounding of
     // 2 + f has lost.
     asm.vadd(high, f, 2.0);
