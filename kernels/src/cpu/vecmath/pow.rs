@@ -1,8 +1,8 @@
 //! Powers: a^b = exp(b ln a), with the signs and special cases of C's `powf`.
 //!
 //! An error of ln a grows by b ln a, up to 88, so the logarithm and the product are kept in two parts each. As in
-//! [`log`](super::log), a = 2^e (1 + f). With s = f / (2 + f), ln(1 + f) = 2 s + 2/3 s^3 + s^5 (2/5 + 2/7 s^2 + ...). The
-//! first two terms have two parts each; what follows is below a thousandth of 2 s, where one part is enough.
+//! [`log`](super::log), a = 2^e (1 + f). With s = f / (2 + f), ln(1 + f) = 2 s + 2/3 s^3 + s^5 (2/5 + 2/7 s^2 + ...).
+//! The first two terms have two parts each; what follows is below a thousandth of 2 s, where one part is enough.
 
 use super::exp::{EXP_HI, EXP_LO, LN2_HI, LN2_LO, Q};
 use super::interleaved::{Copies, Interleaved};
@@ -11,8 +11,8 @@ use super::{MAGNITUDE, SIGN, horner, mask};
 use crate::jit::asm::{Predicate, Rounding, Src};
 use crate::jit::{Asm, Mask, Vreg};
 
-/// The third and later terms of ln((1 + s) / (1 - s)), divided by s^5, in powers of s^2: Taylor's series. The first term
-/// left out is 2^-33 of the sum for |s| <= 0.172.
+/// The third and later terms of ln((1 + s) / (1 - s)), divided by s^5, in powers of s^2: Taylor's series. The first
+/// term left out is 2^-33 of the sum for |s| <= 0.172.
 const SERIES: [f32; 4] = [2.0 / 5.0, 2.0 / 7.0, 2.0 / 9.0, 2.0 / 11.0];
 
 /// 2/3 in two parts.
