@@ -55,6 +55,7 @@ families! {
     exec::gpu::problem::CublasLtKey,
     exec::gpu::problem::CudnnConvKey,
     exec::gpu::problem::CudnnFusionKey,
+    exec::linear_attention::LinearAttentionKey,
     exec::lookup::LookupKey,
     exec::machine::MachineKey,
     exec::matmul::MatMulKey,

@@ -20,6 +20,7 @@ pub mod extreme;
 pub mod gemm;
 pub mod halves;
 pub mod linear;
+pub mod linear_attention;
 pub(crate) mod loops;
 pub mod machine;
 mod multiversion;
@@ -203,6 +204,9 @@ kinds! {
     /// Softmax and its relatives.
     Softmax(softmax::SoftmaxCode) of softmax::FAMILY,
         emit |code, _, asm| { softmax::emit::emit(code, asm); Ok(()) };
+    /// A walk of a head's state along positions.
+    State(linear_attention::StateCode) of linear_attention::FAMILY,
+        emit |code, _, asm| { linear_attention::emit::emit(code, asm); Ok(()) };
     /// Transposition.
     Transpose(transpose::TransposeCode) of "transpose",
         emit |code, _, asm| transpose::emit::emit(code, asm);

@@ -12,6 +12,7 @@ pub(crate) mod description;
 pub mod elements;
 pub mod extreme;
 pub mod functions;
+pub mod linear_attention;
 pub mod norm;
 pub mod pool;
 pub mod quantized;

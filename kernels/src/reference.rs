@@ -7,6 +7,7 @@ pub mod chain;
 pub mod conv;
 pub mod extreme;
 pub mod gemm;
+pub mod linear_attention;
 pub mod norm;
 pub mod pool;
 pub mod quantized;

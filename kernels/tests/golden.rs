@@ -18,6 +18,7 @@ use kiln_kernels::cpu::conv::{DepthwiseCode, SlideCode, WinogradCode, WinogradTi
 use kiln_kernels::cpu::extreme::{ExtremeCode, Wanted};
 use kiln_kernels::cpu::gemm::tile::{LeftRows, RightColumns, TileCode};
 use kiln_kernels::cpu::gemm::{Epilogue, Left, Matmul, MatmulBlocks, MatmulShape, Right, RowCode, WidenCode};
+use kiln_kernels::cpu::linear_attention::{Decay, StateCode};
 use kiln_kernels::cpu::norm::RowNormCode;
 use kiln_kernels::cpu::pool::{Collect, PoolCode};
 use kiln_kernels::cpu::quantized::bytes::Added;
@@ -113,7 +114,7 @@ fn of_two_rows(key: &CodeKey) -> String {
 }
 
 /// The smallest kernel of each other family with all parts of its kernels: loops, tails, masks and constants.
-fn others(isa: Isa) -> [(&'static str, CodeKey); 18] {
+fn others(isa: Isa) -> [(&'static str, CodeKey); 19] {
     let program = Program {
         inputs: [Storage::F32].into_iter().collect(),
         steps: [Step::Unary(UnaryOp::Sigmoid, 0)].into_iter().collect(),
@@ -139,6 +140,7 @@ fn others(isa: Isa) -> [(&'static str, CodeKey); 18] {
         ("extreme-columns", extreme(Wanted::Least, true)),
         ("gates", CodeKey::Gates(gates)),
         ("layer-norm", CodeKey::RowNorm(norm)),
+        ("linear-attention", CodeKey::State(StateCode { isa, decay: Decay::Head, corrects: true })),
         ("pool", CodeKey::Pool(PoolCode { isa, collect: Collect::Sum, stored: Stored::F32 })),
         ("reduction", CodeKey::Reduce(ReduceCode { isa, pass, order: Order::Rows, centred: false })),
         ("rotation", CodeKey::Rotary(RotaryCode { isa, interleaved: false })),

@@ -149,3 +149,62 @@ fn heads_rotated_by_the_angles_of_their_positions() {
         });
     }
 }
+
+/// Linear attention of two heads by the rule that lets states decay and corrects them: its answers and its last states.
+/// Operands are `[batch, positions, width]`, and states before `[batch, heads, key, value]`.
+fn linear_attention(x: &[Array], key: usize, value: usize, scale: f64) -> [Array; 2] {
+    let [q, k, v, before, decays, rates] = x else { panic!("six operands") };
+    let (batch, steps, heads) = (q.shape[0], q.shape[1], 2);
+    let mut states = before.clone();
+    let mut answers = Array::zeros(&[batch, steps, heads * value]);
+    for (b, t, head) in (0..batch * steps * heads).map(|at| (at / (steps * heads), at / heads % steps, at % heads)) {
+        let key_of = |row: usize| k.get(&[b, t, head * key + row]);
+        for row in 0..key {
+            let own = if decays.shape[2] > heads { head * key + row } else { head };
+            let factor = decays.get(&[b, t, own]).exp();
+            for column in 0..value {
+                let place = states.index(&[b, head, row, column]);
+                states.data[place] *= factor;
+            }
+        }
+        for column in 0..value {
+            let held: f64 = (0..key).map(|row| key_of(row) * states.get(&[b, head, row, column])).sum();
+            let rate = rates.get(&[b, t, head % rates.shape[2]]);
+            let update = rate * (v.get(&[b, t, head * value + column]) - held);
+            for row in 0..key {
+                let place = states.index(&[b, head, row, column]);
+                states.data[place] += key_of(row) * update;
+            }
+            let query = |row: usize| q.get(&[b, t, head * key + row]);
+            let answer: f64 = (0..key).map(|row| query(row) * states.get(&[b, head, row, column])).sum();
+            let place = answers.index(&[b, t, head * value + column]);
+            answers.data[place] = scale * answer;
+        }
+    }
+    [answers, states]
+}
+
+#[test]
+fn states_that_decay_and_are_corrected_along_positions() {
+    const KEY: usize = 6;
+    const VALUE: usize = 37;
+    let shapes = |batch: usize, steps: usize, decays: usize, rates: usize| {
+        let positions = |width: usize| vec![batch, steps, width];
+        let operands = [positions(2 * KEY), positions(2 * KEY), positions(2 * VALUE), vec![batch, 2, KEY, VALUE]];
+        [&operands[..], &[positions(decays), positions(rates)]].concat()
+    };
+    for (decays, rates) in [(2, 2), (2 * KEY, 1)] {
+        let runs = [(1, 1), (2, 4), (2, 4), (1, 9), (1, 1)].map(|(batch, steps)| shapes(batch, steps, decays, rates));
+        let runs: Vec<Vec<&[usize]>> = runs.iter().map(|run| run.iter().map(Vec::as_slice).collect()).collect();
+        let steps: Vec<Step<'_>> = runs.iter().map(Vec::as_slice).collect();
+        let width = |width: usize| [-1, -1, width as i64];
+        let layer = Layer::new("LinearAttention", 27).int("q_num_heads", 2).int("kv_num_heads", 2).outputs(2);
+        let layer = layer.attr("scale", Attr::Float(0.5)).tolerance(1e-4);
+        let layer = layer.dynamic(&width(2 * KEY)).dynamic(&width(2 * KEY)).dynamic(&width(2 * VALUE));
+        let layer = layer.dynamic(&[-1, 2, KEY as i64, VALUE as i64]).dynamic(&width(decays));
+        layer.dynamic(&width(rates)).check(&steps, |x| {
+            let x: Vec<Array> = x.iter().map(Array::of).collect();
+            linear_attention(&x, KEY, VALUE, 0.5).map(|array| array.tensor()).to_vec()
+        });
+    }
+}

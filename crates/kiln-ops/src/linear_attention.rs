@@ -1,18 +1,18 @@
-//! LinearAttention, ONNX's and ONNX Runtime's: a state for each head of keys, which decays, is corrected by what it
+//! LinearAttention, ONNX's and ONNX Runtime's: a state for each head of values, which decays, is corrected by what it
 //! already holds for a key (the delta rule), takes in each position's key and value, and answers its queries.
 //!
-//! Heads are shared out between threads, and each walks all positions with a state that stays in its cache. Computed in
-//! `f32`, in `f64` where the queries are.
+//! States are walked by an executor in `f32`, and in `f64` where the queries are.
 
-use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Sub};
-
-use kiln_kernels::memory;
-use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
+use kiln_kernels::Result as KernelResult;
+use kiln_kernels::cpu::linear_attention::{
+    Decay, LinearAttention as Executor, Positions, Real, StateHeads, Written, plain,
+};
+use kiln_run::exec::linear_attention::LinearAttentionProblem;
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Element, Tensor, TensorSpec};
 
-use super::tasks::try_each_chunk;
 use super::wide::{Wide, filled, lent};
-use super::{LoadCx, OpError, Operator, optional, refused, required, size_attribute};
+use super::{LoadCx, OpError, Operator, optional, refused, required, size_attribute, task_count};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "LinearAttention", make), ("com.microsoft", "LinearAttention", make)];
@@ -63,21 +63,9 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
 struct Sizes {
     batch: usize,
     steps: usize,
-    key: usize,
-    value: usize,
-    /// Heads of keys.
-    keys: usize,
-    /// Elements of the decay for a head: one, or as many as a key has.
-    decay: usize,
-    /// Rates of a step: one, or one a head.
-    rates: usize,
-}
-
-impl Sizes {
-    /// Elements of a head's state.
-    fn area(&self) -> usize {
-        self.key * self.value
-    }
+    heads: StateHeads,
+    /// Whether each head has a rate of its own, instead of one for all.
+    rate_each: bool,
 }
 
 /// Refuses a state of another shape.
@@ -123,9 +111,15 @@ impl LinearAttention {
             Some(&[b, t, size]) if [b, t] == [batch, steps] && choices.contains(&size) => Ok(size),
             found => Err(refused(format!("input {index} has shape {found:?}"))),
         };
-        let decay = last(4, self.decays, [heads, heads.saturating_mul(key)])? / heads;
-        let rates = last(5, self.corrects, [heads, 1])?;
-        Ok(Sizes { batch, steps, key, value, keys, decay, rates })
+        let decay = match last(4, self.decays, [heads, heads.saturating_mul(key)])? {
+            _ if !self.decays => Decay::None,
+            size if size == heads => Decay::Head,
+            _ => Decay::Row,
+        };
+        let rate_each = last(5, self.corrects, [heads, 1])? == heads;
+        let [queries, keys, heads, key, value] = [queries, keys, heads, key, value].map(|size| size as u64);
+        let heads = StateHeads { queries, keys, heads, key, value, decay, corrects: self.corrects };
+        Ok(Sizes { batch, steps, heads, rate_each })
     }
 }
 
@@ -142,208 +136,84 @@ impl Node for LinearAttention {
         }
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
-        match io.input(0)?.dtype() {
-            DType::F64 => self.run::<f64>(io, cx),
-            _ => self.run::<f32>(io, cx),
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        _: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        let Sizes { heads, .. } = self.sizes(inputs)?;
+        if required(inputs, 0)?.dtype() == DType::F64 {
+            return Ok(Prepared::NONE);
         }
+        Ok(Prepared::new(cx.executor(&cx.key(LinearAttentionProblem { heads }))?))
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let sizes = self.sizes(&io.inputs())?;
+        // A position costs as much as moving the states.
+        let states = sizes.heads.elements().unwrap_or(usize::MAX).saturating_mul(size_of::<f32>());
+        let work = states.saturating_mul(sizes.batch).saturating_mul(sizes.steps);
+        let (tasks, parallel) = (task_count(work, cx.parallel), cx.parallel);
+        if io.input(0)?.dtype() == DType::F64 {
+            let walk = |positions: Positions<'_, f64>, written: Written<'_, f64>| {
+                plain(&sizes.heads, positions, written, tasks, parallel)
+            };
+            return self.run(sizes, io, walk);
+        }
+        let executor = prepared.get::<Executor>()?;
+        self.run(sizes, io, |positions, written| executor.run(positions, written, tasks, parallel))
     }
 }
 
 /// The types that states are computed in.
-pub(super) trait Number:
-    Wide
-    + Element
-    + Add<Output = Self>
-    + Div<Output = Self>
-    + Mul<Output = Self>
-    + Sub<Output = Self>
-    + AddAssign
-    + MulAssign
-{
-    fn exp(self) -> Self;
-    fn of(value: f64) -> Self;
-}
+pub(super) trait Number: Wide + Element + Real {}
 
-impl Number for f32 {
-    fn exp(self) -> f32 {
-        self.exp()
-    }
-
-    fn of(value: f64) -> f32 {
-        value as f32
-    }
-}
-
-impl Number for f64 {
-    fn exp(self) -> f64 {
-        self.exp()
-    }
-
-    fn of(value: f64) -> f64 {
-        value
-    }
-}
-
-/// Operands of all heads.
-struct Operands<'a, F> {
-    query: &'a [F],
-    keys: &'a [F],
-    values: &'a [F],
-    decays: &'a [F],
-    rates: &'a [F],
-    scale: F,
-}
-
-/// A head of one sequence, and the memory for its results.
-struct Head<'a, F> {
-    batch: usize,
-    head: usize,
-    state: &'a mut [F],
-    /// States of positions before the last one.
-    earlier: Vec<&'a mut [F]>,
-    /// Its results, position after position.
-    out: &'a mut [F],
-}
+impl<F: Wide + Element + Real> Number for F {}
 
 impl LinearAttention {
-    /// Heads of results for a head of values.
-    fn shared(&self) -> usize {
-        (self.queries / self.heads).max(1)
-    }
-
-    fn run<F: Number>(&self, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
-        let sizes = self.sizes(&io.inputs())?;
+    fn run<F: Number>(
+        &self,
+        sizes: Sizes,
+        io: &mut Io<'_>,
+        walk: impl FnOnce(Positions<'_, F>, Written<'_, F>) -> KernelResult<()>,
+    ) -> Result<(), NodeError> {
+        let Sizes { batch, steps, heads, rate_each } = sizes;
         let own = io.optional(3).is_some_and(|past| past.dtype() == F::DTYPE);
         let in_place = own && self.window.is_none() && io.can_reuse(3, 1);
         let present = if in_place { io.take(3)? } else { io.alloc(1)? };
         let past = if in_place { None } else { io.optional(3).map(lent::<F>).transpose()? };
         let given = |index| io.optional(index).map(lent::<F>).transpose().map(Option::unwrap_or_default);
-        let (query, keys, values, decays, rates) = (given(0)?, given(1)?, given(2)?, given(4)?, given(5)?);
-        let scale = F::of(self.scale.unwrap_or(1.0 / (sizes.key as f64).sqrt()));
-        let operands = Operands { query: &query, keys: &keys, values: &values, decays: &decays, rates: &rates, scale };
-        let lines = sizes.batch * self.heads;
-        let mut results: Vec<F> = memory::zeroed(lines * sizes.steps * self.shared() * sizes.value);
-        let last = (self.window.unwrap_or(1) - 1) * lines * sizes.area();
-        let present = filled(present, |states: &mut [F]| {
-            let (earlier, states) = states.split_at_mut(last);
-            earlier.fill(F::default());
-            match &past {
-                Some(past) => states.copy_from_slice(&past[last..]),
-                None if in_place => {}
-                None => states.fill(F::default()),
-            }
-            self.walk(&operands, sizes, [earlier, states], &mut results, cx)
-        })?;
-        let output = filled(io.alloc(0)?, |output: &mut [F]| {
-            self.interleave(&results, sizes, output);
+        let (queries, keys, values, decays, rates) = (given(0)?, given(1)?, given(2)?, given(4)?, given(5)?);
+        let positions = Positions {
+            batch,
+            steps,
+            queries: &queries,
+            keys: &keys,
+            values: &values,
+            decays: &decays,
+            rates: &rates,
+            rate_each,
+            scale: F::of(self.scale.unwrap_or(1.0 / (heads.key() as f64).sqrt())),
+        };
+        // The states before the last one come first.
+        let earlier = (self.window.unwrap_or(1) - 1) * batch * heads.heads() * heads.area();
+        let mut states = None;
+        let output = filled(io.alloc(0)?, |answers: &mut [F]| {
+            states = Some(filled(present, |states: &mut [F]| {
+                let (earlier, states) = states.split_at_mut(earlier);
+                match &past {
+                    Some(past) => states.copy_from_slice(&past[earlier.len()..]),
+                    None if in_place => {}
+                    None => states.fill(F::default()),
+                }
+                Ok(walk(positions, Written { states, earlier, answers })?)
+            })?);
             Ok(())
         })?;
         io.push(output);
-        io.push(present);
+        states.into_iter().for_each(|states| io.push(states));
         Ok(())
-    }
-
-    /// All heads, each on one thread. `earlier` are the states of positions before the last one.
-    fn walk<F: Number>(
-        &self,
-        operands: &Operands<'_, F>,
-        sizes: Sizes,
-        [earlier, states]: [&mut [F]; 2],
-        results: &mut [F],
-        cx: &RunCx<'_>,
-    ) -> Result<(), NodeError> {
-        let (area, width) = (sizes.area(), sizes.steps * self.shared() * sizes.value);
-        if area == 0 || width == 0 {
-            return Ok(());
-        }
-        let mut heads: Vec<Head<'_, F>> = memory::with_capacity(sizes.batch * self.heads);
-        for (line, (state, out)) in states.chunks_exact_mut(area).zip(results.chunks_exact_mut(width)).enumerate() {
-            let (batch, head) = (line / self.heads, line % self.heads);
-            heads.push(Head { batch, head, state, earlier: Vec::new(), out });
-        }
-        // The oldest state is the first of each head's.
-        let count = heads.len();
-        for (index, state) in earlier.chunks_exact_mut(area).enumerate() {
-            heads[index % count].earlier.push(state);
-        }
-        let outcome = |head: &mut Head<'_, F>| self.walk_head(operands, sizes, head, cx);
-        try_each_chunk(cx.parallel, &mut heads, 1, &|_, heads| heads.iter_mut().try_for_each(outcome))
-    }
-
-    fn walk_head<F: Number>(
-        &self,
-        operands: &Operands<'_, F>,
-        sizes: Sizes,
-        head: &mut Head<'_, F>,
-        cx: &RunCx<'_>,
-    ) -> Result<(), NodeError> {
-        let Sizes { steps, key: size, value: width, .. } = sizes;
-        let mut update: Vec<F> = memory::zeroed(width);
-        let (key_head, shared) = (head.head / (self.heads / sizes.keys), self.shared());
-        for step in 0..steps {
-            cx.check_stop()?;
-            let place = head.batch * steps + step;
-            let line = place * self.heads + head.head;
-            let key = &operands.keys[(place * sizes.keys + key_head) * size..][..size];
-            let value = &operands.values[line * width..][..width];
-            self.retrieve(head.state, key, &operands.decays[line * sizes.decay..][..sizes.decay], &mut update);
-            if self.corrects {
-                let rate = operands.rates[place * sizes.rates + head.head % sizes.rates];
-                update.iter_mut().zip(value).for_each(|(update, value)| *update = rate * (*value - *update));
-            } else {
-                update.copy_from_slice(value);
-            }
-            for (row, factor) in head.state.chunks_exact_mut(width).zip(key) {
-                row.iter_mut().zip(&update).for_each(|(entry, update)| *entry += *factor * *update);
-            }
-            let first = head.head * self.queries / self.heads;
-            let out = &mut head.out[step * shared * width..][..shared * width];
-            for (number, out) in out.chunks_exact_mut(width).enumerate() {
-                let query = &operands.query[(place * self.queries + first + number) * size..][..size];
-                for (row, factor) in head.state.chunks_exact(width).zip(query) {
-                    let factor = operands.scale * *factor;
-                    out.iter_mut().zip(row).for_each(|(out, entry)| *out += factor * *entry);
-                }
-            }
-            // The last position's state is where it is.
-            let left = steps - 1 - step;
-            if let Some(kept) = head.earlier.len().checked_sub(left).filter(|_| left > 0) {
-                head.earlier[kept].copy_from_slice(head.state);
-            }
-        }
-        Ok(())
-    }
-
-    /// Lets a state decay and, where the state is corrected, reads what it holds for a key.
-    fn retrieve<F: Number>(&self, state: &mut [F], key: &[F], decay: &[F], held: &mut [F]) {
-        held.fill(F::default());
-        if !self.decays && !self.corrects {
-            return;
-        }
-        let all = decay.first().filter(|_| decay.len() == 1).map(|decay| decay.exp());
-        for (row, line) in state.chunks_exact_mut(held.len()).enumerate() {
-            if self.decays {
-                let factor = all.unwrap_or_else(|| decay[row].exp());
-                line.iter_mut().for_each(|entry| *entry *= factor);
-            }
-            if self.corrects {
-                held.iter_mut().zip(&*line).for_each(|(held, entry)| *held += key[row] * *entry);
-            }
-        }
-    }
-
-    /// Results of head after head, position after position.
-    fn interleave<F: Number>(&self, results: &[F], sizes: Sizes, output: &mut [F]) {
-        let width = self.shared() * sizes.value;
-        if width == 0 {
-            return;
-        }
-        for (at, line) in output.chunks_exact_mut(width).enumerate() {
-            let (place, head) = (at / self.heads, at % self.heads);
-            let (batch, step) = (place / sizes.steps, place % sizes.steps);
-            line.copy_from_slice(&results[((batch * self.heads + head) * sizes.steps + step) * width..][..width]);
-        }
     }
 }
 

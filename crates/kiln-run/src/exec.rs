@@ -19,6 +19,7 @@ pub mod footprint;
 pub mod gpu;
 pub mod key;
 pub mod layout;
+pub mod linear_attention;
 pub mod lookup;
 pub mod machine;
 pub mod matmul;
@@ -88,6 +89,7 @@ families! {
         conv_keys: conv::ConvKey,
         extreme_keys: extreme::ExtremeKey,
         footprint_keys: footprint::FootprintKey,
+        linear_attention_keys: linear_attention::LinearAttentionKey,
         lookup_keys: lookup::LookupKey,
         machine_keys: machine::MachineKey,
         matmul_keys: matmul::MatMulKey,

@@ -14,7 +14,7 @@ use kiln_kernels::{Isa, Parallel};
 
 pub(crate) use places::{chain, transpose};
 pub(crate) use products::{attention, cached, matmul, recurrent};
-pub(crate) use rows::{blend, extreme, groups, local, reduce, rotary, rows, softmax};
+pub(crate) use rows::{blend, extreme, groups, linear_attention, local, reduce, rotary, rows, softmax};
 pub(crate) use weights::blockwise;
 pub(crate) use windows::{conv, pool, quantized};
 
@@ -24,9 +24,26 @@ use draw::Draw;
 pub(crate) type Family = fn(&mut Draw<'_>, Isa);
 
 /// All families.
-pub(crate) const FAMILIES: [Family; 18] = [
-    attention, chain, conv, groups, local, matmul, pool, quantized, recurrent, reduce, rows, softmax, transpose,
-    blockwise, cached, rotary, extreme, blend,
+pub(crate) const FAMILIES: [Family; 19] = [
+    attention,
+    chain,
+    conv,
+    groups,
+    local,
+    matmul,
+    pool,
+    quantized,
+    recurrent,
+    reduce,
+    rows,
+    softmax,
+    transpose,
+    blockwise,
+    cached,
+    rotary,
+    extreme,
+    blend,
+    linear_attention,
 ];
 
 /// Sizes where instructions are interpreted: more than two vectors.

@@ -2,6 +2,7 @@
 
 use kiln_kernels::cpu::blend::{Blend, Blender, Method, Taps};
 use kiln_kernels::cpu::extreme::{Extreme, Extremes, Wanted};
+use kiln_kernels::cpu::linear_attention::{self, Decay, LinearAttention, Positions, StateHeads, Written};
 use kiln_kernels::cpu::norm::{
     Channels, GroupOperands, Groups, Local, LocalNorm, Moments, RowForm, RowNorm, RowOperands, RowResults,
 };
@@ -181,6 +182,51 @@ pub(crate) fn rotary(draw: &mut Draw<'_>, isa: Isa) {
     }
     // The same bits at every level.
     close(output.open(), &want, |_| 0.0, &|| format!("{form:?}, {isa}, in place {in_place}"));
+}
+
+pub(crate) fn linear_attention(draw: &mut Draw<'_>, isa: Isa) {
+    let (heads, keys) = draw.of(&[(1, 1), (2, 1), (2, 2), (4, 2), (3, 3)]);
+    let heads = StateHeads {
+        queries: draw.of(&[1, heads, 2 * heads]),
+        keys,
+        heads,
+        key: draw.reach(20, 150) as u64,
+        value: draw.reach(70, 150) as u64,
+        decay: draw.of(&[Decay::None, Decay::Head, Decay::Row]),
+        corrects: draw.flag(),
+    };
+    let (batch, steps, window) = (draw.size(2), draw.reach(12, 150), draw.of(&[0, 0, 1, 2, 7]));
+    let (rate_each, tasks, at_end) = (draw.flag(), draw.size(4), draw.flag());
+    let (places, lines) = (batch * steps, batch * heads.heads());
+    let sizes = [places * heads.results(), places * heads.heads() * heads.key(), lines * heads.area() * (1 + window)];
+    if sizes.into_iter().any(|size| size > draw.room()) {
+        return;
+    }
+    let half = |values: Vec<f32>| values.into_iter().map(|x| x / 2.0).collect::<Vec<f32>>();
+    let [queries, keys, values] =
+        [heads.queries() * heads.key(), heads.keys() * heads.key(), heads.heads() * heads.value()]
+            .map(|each| half(draw.floats(places * each)));
+    let decays: Vec<f32> = draw.floats(places * heads.decays()).iter().map(|x| x - 1.0).collect();
+    // Small rates, so that corrections do not grow.
+    let rates = if heads.corrects { places * if rate_each { heads.heads() } else { 1 } } else { 0 };
+    let rates: Vec<f32> = draw.floats(rates).iter().map(|x| x / heads.key() as f32).collect();
+    let before = draw.floats(lines * heads.area());
+    let operands = [&queries, &keys, &values, &decays, &rates].map(|values| Guarded::of(values, at_end));
+    let [queries, keys, values, decays, rates] = &operands;
+    let positions = Positions { batch, steps, queries, keys, values, decays, rates, rate_each, scale: 0.5 };
+    let mut want = [before.clone(), vec![0.0; window * before.len()], vec![0.0; places * heads.results()]];
+    let [states, earlier, answers] = &mut want;
+    linear_attention::plain(&heads, positions, Written { states, earlier, answers }, 1, &InTurn(1)).unwrap();
+    let blank = |length: usize| Guarded::blank(length, at_end);
+    let (mut states, mut earlier, mut answers) =
+        (Guarded::of(&before, at_end), blank(want[1].len()), blank(want[2].len()));
+    let written = Written { states: &mut states, earlier: &mut earlier, answers: &mut answers };
+    let attention = LinearAttention::new(heads, isa, &EmitEach).unwrap();
+    attention.run(positions, written, tasks, &InTurn(tasks)).unwrap();
+    for (found, want) in [states, earlier, answers].into_iter().zip(&want) {
+        let most = want.iter().fold(1f32, |most, x| most.max(x.abs()));
+        close(found.open(), want, |_| 1e-4 * most, &|| format!("{heads:?}, {isa}"));
+    }
 }
 
 pub(crate) fn rows(draw: &mut Draw<'_>, isa: Isa) {

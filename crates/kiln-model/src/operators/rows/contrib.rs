@@ -138,8 +138,7 @@ pub(in crate::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::By(kinds::with_state_3),
         shapes: Shapes::All(contrib::linear_attention),
-        ..Operator::plain(
-            work::SERIAL,
+        ..Operator::keyed(
             By(arithmetic::linear_attention),
             "com.microsoft",
             "LinearAttention",

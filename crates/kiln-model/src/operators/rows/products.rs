@@ -119,7 +119,7 @@ pub(in crate::operators) const ROWS: &[Operator] = &[
         types: Types::Input(0),
         shapes: Shapes::All(sequences::causal_conv),
         ..Operator::plain(
-            work::RARE,
+            work::BOUND_BY_MEMORY,
             By(arithmetic::causal_conv),
             "",
             "CausalConvWithState",
@@ -153,8 +153,7 @@ pub(in crate::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::By(kinds::with_state_3),
         shapes: Shapes::All(sequences::linear_attention),
-        ..Operator::plain(
-            work::SERIAL,
+        ..Operator::keyed(
             By(arithmetic::linear_attention),
             "",
             "LinearAttention",
