@@ -3,12 +3,14 @@
 //! positions. VarlenCausalConvWithState is the same over sequences of any lengths, one behind the other.
 //!
 //! Computed in `f32`, in `f64` where the input is, on all threads: by channels where they come first, by positions
-//! where they come last.
+//! where they come last. The function of the results is an executor of one step.
 
 use std::ops::Range;
 
+use kiln_kernels::cpu::chain::{Chain, Geometry, Operand, Program, Target, UnaryOp};
 use kiln_kernels::memory;
-use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
+use kiln_run::exec::chain::ChainProblem;
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::linear_attention::Number;
@@ -27,6 +29,9 @@ pub(super) const OPERATORS: &[Operator] = &[
 
 /// Products that are summed between two checks whether the request goes on.
 const LINE: usize = 1 << 16;
+
+/// Positions up to which a line is read where it is, and weights are not turned.
+const SHORT: usize = 4;
 
 /// Most states of single positions that a window keeps.
 const WIDEST: usize = 8;
@@ -61,13 +66,40 @@ impl Form {
         taps.checked_sub(1).and_then(|taps| taps.checked_mul(self.dilation)).ok_or_else(too_many)
     }
 
-    fn finish<F: Number>(&self, sums: &mut [F]) {
-        if self.gated {
-            let one = F::of(1.0);
-            sums.iter_mut().for_each(|sum| *sum = *sum / (one + (F::default() - *sum).exp()));
+    /// The executor of the function over that many results; none where there is no function, or where results are
+    /// `f64`.
+    fn prepare(&self, cx: &PrepareCx<'_>, input: &Tensor, results: usize) -> Result<Prepared, NodeError> {
+        if !self.gated || input.dtype() == DType::F64 || results == 0 {
+            return Ok(Prepared::NONE);
         }
+        let geometry = Geometry::new(&[results], &[&[results]])?;
+        Ok(Prepared::new(cx.executor(&cx.key(ChainProblem::new(&Program::unary(UnaryOp::Silu), geometry)))?))
+    }
+
+    /// Applies the function to results of `f32`.
+    fn finish(&self, results: &mut [f32], prepared: &Prepared, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        if self.gated && !results.is_empty() {
+            let chain = prepared.get::<Chain>()?;
+            chain.run(&[Operand::Output], &mut Target::F32(results), cx.parallel)?;
+        }
+        Ok(())
+    }
+
+    /// Applies the function to results of `f64`.
+    fn finish_double(&self, results: &mut [f64], cx: &RunCx<'_>) -> Result<(), NodeError> {
+        if !self.gated {
+            return Ok(());
+        }
+        let each = share(results.len(), 8 * size_of::<f64>(), cx.parallel);
+        try_each_chunk(cx.parallel, results, each, &|_, results| {
+            results.iter_mut().for_each(|result| *result /= 1.0 + (-*result).exp());
+            Ok(())
+        })
     }
 }
+
+/// Applies the function of a form to all results.
+type Finish<'a, F> = &'a dyn Fn(&mut [F]) -> Result<(), NodeError>;
 
 fn make_conv(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     Ok(Box::new(CausalConv { form: Form::of(cx, 1)?, channels_last: false, window: None }))
@@ -146,7 +178,7 @@ impl CausalConv {
         Ok(Sizes { batch, channels, length, taps, kept })
     }
 
-    fn run<F: Number>(&self, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+    fn run<F: Number>(&self, io: &mut Io<'_>, cx: &RunCx<'_>, finish: Finish<'_, F>) -> Result<(), NodeError> {
         let sizes = self.sizes(&io.inputs())?;
         let given = |index| io.optional(index).map(lent::<F>).transpose();
         let (input, weights) = (lent::<F>(io.input(0)?)?, lent::<F>(io.input(1)?)?);
@@ -165,12 +197,15 @@ impl CausalConv {
             channel: if self.channels_last { 1 } else { sizes.kept },
             step: steps.kept,
         };
-        let output = filled(io.alloc(0)?, |output: &mut [F]| match self.channels_last {
-            true => operands.rows(output, sizes, cx, &|row| {
-                let (batch, position) = (row / sizes.length, row % sizes.length);
-                (batch * sizes.length, position, state(batch))
-            }),
-            false => operands.lines(output, sizes, past, cx),
+        let output = filled(io.alloc(0)?, |output: &mut [F]| {
+            match self.channels_last {
+                true => operands.rows(output, sizes, cx, &|row| {
+                    let (batch, position) = (row / sizes.length, row % sizes.length);
+                    (batch * sizes.length, position, state(batch))
+                })?,
+                false => operands.lines(output, sizes, past, cx)?,
+            }
+            finish(output)
         })?;
         let present = filled(io.alloc(1)?, |present: &mut [F]| {
             if area == 0 {
@@ -225,6 +260,9 @@ impl<F: Number> Past<'_, F> {
 
     /// Writes the state after `seen` positions of the input.
     fn after(&self, input: &[F], steps: Steps, seen: usize, channels: usize, to: &mut [F]) {
+        if steps.input == 1 && self.step == 1 {
+            return self.after_lines(input, steps.channel, seen, channels, to);
+        }
         for channel in 0..channels {
             for place in 0..self.kept {
                 // Counted from the first position that is kept.
@@ -234,6 +272,23 @@ impl<F: Number> Past<'_, F> {
                     None => self.before(channel, self.kept - position),
                 };
             }
+        }
+    }
+}
+
+impl<F: Number> Past<'_, F> {
+    /// [`Past::after`] where the positions of a channel, which lie `length` elements before the next one's, follow each
+    /// other.
+    fn after_lines(&self, input: &[F], length: usize, seen: usize, channels: usize, to: &mut [F]) {
+        let new = seen.min(self.kept);
+        let old = self.kept - new;
+        for channel in 0..channels {
+            let to = &mut to[channel * self.kept..][..self.kept];
+            for (place, to) in to[..old].iter_mut().enumerate() {
+                *to = self.values.map_or(F::default(), |values| values[channel * self.kept + new + place]);
+            }
+            let input = &input[channel * length + seen - new..][..new];
+            to[old..].iter_mut().zip(input).for_each(|(to, from)| *to = *from);
         }
     }
 }
@@ -260,30 +315,59 @@ impl<F: Number> Operands<'_, F> {
         }
         let width = size_of::<F>().saturating_mul(taps);
         let each = share(output.len(), width, cx.parallel).next_multiple_of(length);
+        // Lines between two looks at whether the request goes on.
+        let together = (LINE / length.saturating_mul(taps)).max(1);
         try_each_chunk(cx.parallel, output, each, &|number, lines| {
-            let mut seen: Vec<F> = memory::zeroed(kept + length);
+            let mut seen: Vec<F> = memory::zeroed(if length > SHORT { kept + length } else { 0 });
             for (offset, out) in lines.chunks_exact_mut(length).enumerate() {
                 let line = number * (each / length) + offset;
                 let channel = line % channels;
-                if let Some(past) = past {
-                    seen[..kept].copy_from_slice(&past[line * kept..][..kept]);
+                if offset % together == 0 {
+                    cx.check_stop()?;
                 }
-                seen[kept..].copy_from_slice(&self.input[line * length..][..length]);
+                let past = past.map(|past| &past[line * kept..][..kept]);
+                let input = &self.input[line * length..][..length];
+                if length <= SHORT {
+                    self.short_line(channel, taps, past, input, out);
+                    continue;
+                }
+                if let Some(past) = past {
+                    seen[..kept].copy_from_slice(past);
+                }
+                seen[kept..].copy_from_slice(input);
                 let weights = &self.weights[channel * taps..][..taps];
                 for (place, out) in out.chunks_mut(LINE).enumerate() {
                     out.fill(self.start(channel));
+                    let between = (LINE / out.len()).max(1);
                     for (tap, &weight) in weights.iter().enumerate() {
-                        if tap % (LINE / out.len()).max(1) == 0 {
+                        if place + tap > 0 && tap % between == 0 {
                             cx.check_stop()?;
                         }
                         let values = &seen[place * LINE + tap * self.form.dilation..];
                         out.iter_mut().zip(values).for_each(|(out, &value)| *out += weight * value);
                     }
-                    self.form.finish(out);
                 }
             }
             Ok(())
         })
+    }
+
+    /// A line of few positions, without a copy of what its first results see.
+    fn short_line(&self, channel: usize, taps: usize, past: Option<&[F]>, input: &[F], out: &mut [F]) {
+        let kept = (taps - 1) * self.form.dilation;
+        let weights = &self.weights[channel * taps..][..taps];
+        for (position, out) in out.iter_mut().enumerate() {
+            let mut sum = self.start(channel);
+            for (tap, &weight) in weights.iter().enumerate() {
+                let at = position + tap * self.form.dilation;
+                let value = match at.checked_sub(kept) {
+                    Some(at) => input[at],
+                    None => past.map_or(F::default(), |past| past[at]),
+                };
+                sum += weight * value;
+            }
+            *out = sum;
+        }
     }
 
     /// Channels last: a row of channels for each position. For each row, `place` returns where its sequence begins,
@@ -299,8 +383,9 @@ impl<F: Number> Operands<'_, F> {
         if output.is_empty() {
             return Ok(());
         }
-        // The weights tap by tap, all channels of each.
-        let mut turned: Vec<F> = memory::zeroed(channels * taps);
+        // The weights tap by tap, all channels of each. Turning them takes as long as some rows.
+        let turns = output.len() / channels > SHORT;
+        let mut turned: Vec<F> = memory::zeroed(if turns { channels * taps } else { 0 });
         for (place, to) in turned.iter_mut().enumerate() {
             *to = self.weights[place % channels * taps + place / channels];
         }
@@ -310,30 +395,36 @@ impl<F: Number> Operands<'_, F> {
             for (offset, out) in rows.chunks_exact_mut(channels).enumerate() {
                 let (first, position, past) = place(number * (each / channels) + offset);
                 out.iter_mut().enumerate().for_each(|(channel, out)| *out = self.start(channel));
-                for (tap, weights) in turned.chunks_exact(channels).enumerate() {
+                for tap in 0..taps {
                     if tap % (LINE / channels).max(1) == 0 {
                         cx.check_stop()?;
                     }
+                    let apart = self.weights[tap..].iter().step_by(taps);
+                    let weights = turns.then(|| &turned[tap * channels..][..channels]);
                     let back = (taps - 1 - tap) * self.form.dilation;
-                    match position.checked_sub(back) {
-                        Some(position) => {
-                            let values = &self.input[(first + position) * channels..][..channels];
-                            let products = out.iter_mut().zip(weights).zip(values);
-                            products.for_each(|((out, &weight), &value)| *out += weight * value);
-                        }
-                        None => {
-                            let products = out.iter_mut().zip(weights).enumerate();
-                            products.for_each(|(channel, (out, &weight))| {
-                                *out += weight * past.before(channel, back - position);
-                            });
-                        }
+                    let values =
+                        position.checked_sub(back).map(|at| &self.input[(first + at) * channels..][..channels]);
+                    let before = (0..channels).map(|channel| past.before(channel, back - position));
+                    match (weights, values) {
+                        (Some(weights), Some(values)) => add_products(out, weights, values.iter().copied()),
+                        (Some(weights), None) => add_products(out, weights, before),
+                        (None, Some(values)) => add_products(out, apart, values.iter().copied()),
+                        (None, None) => add_products(out, apart, before),
                     }
                 }
-                self.form.finish(out);
             }
             Ok(())
         })
     }
+}
+
+/// Adds products of weights and values.
+fn add_products<'w, F: Number + 'w>(
+    out: &mut [F],
+    weights: impl IntoIterator<Item = &'w F>,
+    values: impl Iterator<Item = F>,
+) {
+    out.iter_mut().zip(weights).zip(values).for_each(|((out, weight), value)| *out += *weight * value);
 }
 
 /// Refuses elements that are no floats among these inputs.
@@ -355,10 +446,19 @@ impl Node for CausalConv {
         floats(inputs, 0..inputs.len())
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        outputs: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        self.form.prepare(cx, required(inputs, 0)?, outputs[0].elements()?)
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         match io.input(0)?.dtype() {
-            DType::F64 => self.run::<f64>(io, cx),
-            _ => self.run::<f32>(io, cx),
+            DType::F64 => self.run::<f64>(io, cx, &|results| self.form.finish_double(results, cx)),
+            _ => self.run::<f32>(io, cx, &|results| self.form.finish(results, prepared, cx)),
         }
     }
 }

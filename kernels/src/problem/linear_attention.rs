@@ -54,7 +54,7 @@ impl StateHeads {
         let shares = |many: u64, few: u64| few > 0 && many.is_multiple_of(few);
         let fits =
             shares(heads, keys) && (shares(queries, heads) || shares(heads, queries)) && heads > 0 && queries > 0;
-        fits.then(|| if key == 0 || value == 0 { 0 } else { (states / 4) as usize })
+        fits.then_some(if key == 0 || value == 0 { 0 } else { (states / 4) as usize })
     }
 
     /// Elements of a head's state.

@@ -2,11 +2,10 @@
 
 use std::ops::Range;
 
-use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
-use super::{Form, Operands, Past, Sizes, Steps, floats, shaped};
-use crate::linear_attention::Number;
+use super::{Finish, Form, Operands, Past, Sizes, Steps, floats, shaped};
 use crate::ragged::{captured, ranges};
 use crate::wide::{filled, lent};
 use crate::{LoadCx, OpError, optional, refused, required, size_attribute};
@@ -55,23 +54,24 @@ impl Packed {
         Ok(Sizes { batch, channels, length, taps, kept })
     }
 
-    fn run<F: Number>(&self, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+    fn run(&self, io: &mut Io<'_>, cx: &RunCx<'_>, finish: Finish<'_, f32>) -> Result<(), NodeError> {
         let sizes = self.sizes(&io.inputs())?;
         let Sizes { channels, kept, .. } = sizes;
         let sequences = ranges(io.input(2)?, sizes.length)?;
-        let (input, weights) = (lent::<F>(io.input(0)?)?, lent::<F>(io.input(1)?)?);
-        let bias = io.optional(3).map(lent::<F>).transpose()?;
-        let past = lent::<F>(io.input(4)?)?;
+        let (input, weights) = (lent::<f32>(io.input(0)?)?, lent::<f32>(io.input(1)?)?);
+        let bias = io.optional(3).map(lent::<f32>).transpose()?;
+        let past = lent::<f32>(io.input(4)?)?;
         let operands = Operands { form: self.form, input: &input, weights: &weights, bias: bias.as_deref() };
         let state =
             |sequence: usize| Past { values: Some(&past[sequence * channels * kept..]), kept, channel: kept, step: 1 };
-        let output = filled(io.alloc(0)?, |output: &mut [F]| {
+        let output = filled(io.alloc(0)?, |output: &mut [f32]| {
             operands.rows(output, sizes, cx, &|row| {
                 let sequence = sequences.partition_point(|range: &Range<usize>| range.end <= row);
                 (sequences[sequence].start, row - sequences[sequence].start, state(sequence))
-            })
+            })?;
+            finish(output)
         })?;
-        let last = filled(io.alloc(1)?, |states: &mut [F]| {
+        let last = filled(io.alloc(1)?, |states: &mut [f32]| {
             if kept * channels == 0 {
                 return Ok(());
             }
@@ -84,8 +84,8 @@ impl Packed {
         })?;
         let updates = (io.specs().len() > 2).then(|| {
             let counts = captured(io.optional(5), &sequences, self.capacity)?;
-            filled(io.alloc(2)?, |updates: &mut [F]| {
-                updates.fill(F::default());
+            filled(io.alloc(2)?, |updates: &mut [f32]| {
+                updates.fill(0.0);
                 for (sequence, &count) in counts.iter().enumerate() {
                     let from = &input[sequences[sequence].start * channels..][..count * channels];
                     updates[sequence * self.capacity * channels..][..from.len()].copy_from_slice(from);
@@ -117,7 +117,16 @@ impl Node for Packed {
         floats(inputs, 3..5)
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
-        self.run::<f32>(io, cx)
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        outputs: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        self.form.prepare(cx, required(inputs, 0)?, outputs[0].elements()?)
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        self.run(io, cx, &|results| self.form.finish(results, prepared, cx))
     }
 }
