@@ -86,6 +86,15 @@ impl Code {
         self.block.size()
     }
 
+    /// Whether the emulator runs the calls of this thread.
+    pub(crate) fn is_interpreted(&self) -> bool {
+        #[cfg(feature = "emulator")]
+        let interpreted = !self.native || super::emulator::is_forced();
+        #[cfg(not(feature = "emulator"))]
+        let interpreted = false;
+        interpreted
+    }
+
     /// Calls the kernel with a pointer to its argument struct. Where [extents](super::extents) are checked, it first
     /// checks the memory that the call will touch against the operands that its driver has `given`.
     ///
@@ -97,7 +106,7 @@ impl Code {
     #[inline]
     pub(crate) unsafe fn call<A: Arguments>(&self, args: &A, kernel: &A::Kernel, given: &Given) {
         #[cfg(feature = "emulator")]
-        if !self.native || super::emulator::is_forced() {
+        if self.is_interpreted() {
             // SAFETY: the caller vouches for the operands in `given`.
             let touched = unsafe { given.touched(args, kernel) };
             // SAFETY: the caller vouches for the arguments.
@@ -119,7 +128,7 @@ impl Code {
     /// writes through it.
     #[cfg(feature = "emulator")]
     pub unsafe fn call_undescribed<A>(&self, args: &A) {
-        if !self.native || super::emulator::is_forced() {
+        if self.is_interpreted() {
             // SAFETY: the caller vouches for the arguments.
             unsafe { self.emulate(args) };
             return;

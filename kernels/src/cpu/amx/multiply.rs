@@ -16,7 +16,7 @@ use super::{CONFIGS, LEFT_TILES, RIGHT_TILES, STEP_WORDS, TALLEST, TILE_ROWS, Ti
 use crate::cpu::gemm::operands::{self, MultiplyAdd, Operands};
 use crate::cpu::{CodeKey, CodeSource, MOST_PARTS, PartSet};
 use crate::error::Result;
-use crate::isa::{Extension, Isa};
+use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Code, Cond, Extents, Given, Gpr, Mem, Tile, arg, counted_down};
 
 /// What shapes the instructions. The code has a part for each number of tile rows of a block, 1 to [`TALLEST`].
@@ -272,7 +272,8 @@ impl Multiply {
         // The emulator's tile registers live for one call, so that each call loads the configuration.
         let words = words.clamp(1, STEP_WORDS);
         let config = &CONFIGS[words - 1];
-        let held = Held { multiply: self, words, config, emulated: !Extension::Amx.present() };
+        let emulated = self.parts.iter().flatten().any(|code| code.is_interpreted());
+        let held = Held { multiply: self, words, config, emulated };
         held.switch(MultiplyArgs { config, release: 0, ..MultiplyArgs::empty() });
         held
     }
