@@ -318,56 +318,64 @@ impl<F: Number> Operands<'_, F> {
         // Lines between two looks at whether the request goes on.
         let together = (LINE / length.saturating_mul(taps)).max(1);
         try_each_chunk(cx.parallel, output, each, &|number, lines| {
+            let nothing: Vec<F> = memory::zeroed(if past.is_none() { kept } else { 0 });
             let mut seen: Vec<F> = memory::zeroed(if length > SHORT { kept + length } else { 0 });
-            for (offset, out) in lines.chunks_exact_mut(length).enumerate() {
-                let line = number * (each / length) + offset;
-                let channel = line % channels;
-                if offset % together == 0 {
-                    cx.check_stop()?;
-                }
-                let past = past.map(|past| &past[line * kept..][..kept]);
-                let input = &self.input[line * length..][..length];
-                if length <= SHORT {
-                    self.short_line(channel, taps, past, input, out);
-                    continue;
-                }
-                if let Some(past) = past {
-                    seen[..kept].copy_from_slice(past);
-                }
-                seen[kept..].copy_from_slice(input);
-                let weights = &self.weights[channel * taps..][..taps];
-                for (place, out) in out.chunks_mut(LINE).enumerate() {
-                    out.fill(self.start(channel));
-                    let between = (LINE / out.len()).max(1);
-                    for (tap, &weight) in weights.iter().enumerate() {
-                        if place + tap > 0 && tap % between == 0 {
-                            cx.check_stop()?;
-                        }
-                        let values = &seen[place * LINE + tap * self.form.dilation..];
-                        out.iter_mut().zip(values).for_each(|(out, &value)| *out += weight * value);
+            let mut line = number * (each / length);
+            let mut channel = line % channels;
+            for lines in lines.chunks_mut(together * length) {
+                cx.check_stop()?;
+                for out in lines.chunks_exact_mut(length) {
+                    let past = past.map_or(&nothing[..], |past| &past[line * kept..][..kept]);
+                    let input = &self.input[line * length..][..length];
+                    let weights = &self.weights[channel * taps..][..taps];
+                    if length <= SHORT {
+                        self.short_line(weights, self.start(channel), past, input, out);
+                    } else {
+                        seen[..kept].copy_from_slice(past);
+                        seen[kept..].copy_from_slice(input);
+                        self.long_line(weights, self.start(channel), &seen, out, cx)?;
                     }
+                    line += 1;
+                    channel = if channel + 1 == channels { 0 } else { channel + 1 };
                 }
             }
             Ok(())
         })
     }
 
-    /// A line of few positions, without a copy of what its first results see.
-    fn short_line(&self, channel: usize, taps: usize, past: Option<&[F]>, input: &[F], out: &mut [F]) {
-        let kept = (taps - 1) * self.form.dilation;
-        let weights = &self.weights[channel * taps..][..taps];
+    /// A line of few positions: the first taps see the past, the others the input.
+    fn short_line(&self, weights: &[F], start: F, past: &[F], input: &[F], out: &mut [F]) {
+        let dilation = self.form.dilation;
+        let add = |sum, (weight, value): (&F, &F)| sum + *weight * *value;
         for (position, out) in out.iter_mut().enumerate() {
-            let mut sum = self.start(channel);
-            for (tap, &weight) in weights.iter().enumerate() {
-                let at = position + tap * self.form.dilation;
-                let value = match at.checked_sub(kept) {
-                    Some(at) => input[at],
-                    None => past.map_or(F::default(), |past| past[at]),
-                };
-                sum += weight * value;
-            }
-            *out = sum;
+            let taps = past.len().saturating_sub(position).div_ceil(dilation);
+            let (before, since) = weights.split_at(taps);
+            // The first value behind the past that a tap sees.
+            let first = &input[position + taps * dilation - past.len()..];
+            *out = if dilation == 1 {
+                let sum = before.iter().zip(&past[past.len() - taps..]).fold(start, add);
+                since.iter().zip(first).fold(sum, add)
+            } else {
+                let sum = before.iter().zip(past[position.min(past.len())..].iter().step_by(dilation)).fold(start, add);
+                since.iter().zip(first.iter().step_by(dilation)).fold(sum, add)
+            };
         }
+    }
+
+    /// A line of many positions, tap by tap; `seen` is the past, then the input.
+    fn long_line(&self, weights: &[F], start: F, seen: &[F], out: &mut [F], cx: &RunCx<'_>) -> Result<(), NodeError> {
+        for (place, out) in out.chunks_mut(LINE).enumerate() {
+            out.fill(start);
+            let between = (LINE / out.len()).max(1);
+            for (tap, &weight) in weights.iter().enumerate() {
+                if place + tap > 0 && tap % between == 0 {
+                    cx.check_stop()?;
+                }
+                let values = &seen[place * LINE + tap * self.form.dilation..];
+                out.iter_mut().zip(values).for_each(|(out, &value)| *out += weight * value);
+            }
+        }
+        Ok(())
     }
 
     /// Channels last: a row of channels for each position. For each row, `place` returns where its sequence begins,

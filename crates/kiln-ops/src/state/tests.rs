@@ -56,6 +56,58 @@ fn taps_may_be_apart_and_channels_last() {
 }
 
 #[test]
+fn lines_of_any_length_follow_the_definition_in_both_layouts() {
+    const CHANNELS: usize = 3;
+    let number = |at: usize| (at * 5 % 7) as f32 - 3.0;
+    for (length, taps, dilation) in
+        (1..8).flat_map(|length| [(length, 1, 1), (length, 4, 1), (length, 3, 2), (length, 2, 4)])
+    {
+        let kept = (taps - 1) * dilation;
+        for has_past in [false, true] {
+            // The input of a channel at a position, counted from the first of the past.
+            let value = |channel: usize, at: usize| match at.checked_sub(kept) {
+                Some(position) => number(channel * 11 + position),
+                None => {
+                    if has_past {
+                        number(channel * 13 + at + 5)
+                    } else {
+                        0.0
+                    }
+                }
+            };
+            let weight = |channel: usize, tap: usize| number(channel + 3 * tap + 1);
+            let result = |channel: usize, position: usize| -> f32 {
+                (0..taps).map(|tap| weight(channel, tap) * value(channel, position + tap * dilation)).sum()
+            };
+            let run = |channels_last: bool| {
+                let each = |count: usize, of: &dyn Fn(usize, usize) -> f32| -> Vec<f32> {
+                    let places = 0..CHANNELS * count;
+                    match channels_last {
+                        true => places.map(|at| of(at % CHANNELS, at / CHANNELS)).collect(),
+                        false => places.map(|at| of(at / count, at % count)).collect(),
+                    }
+                };
+                let shape = |count: usize| if channels_last { [1, count, CHANNELS] } else { [1, CHANNELS, count] };
+                let weights: Vec<f32> = (0..CHANNELS * taps).map(|at| weight(at / taps, at % taps)).collect();
+                let trial = contrib().int("dilation", dilation as i64).int("channels_last", channels_last.into());
+                let trial = trial.input(&shape(length), &each(length, &|channel, at| value(channel, kept + at)));
+                let mut trial = trial.input(&[CHANNELS, 1, taps], &weights).absent();
+                if has_past {
+                    trial = trial.input(&shape(kept), &each(kept, &value));
+                }
+                let outputs = trial.run().unwrap();
+                let expected = [each(length, &result), each(kept, &|channel, at| value(channel, length + at))];
+                for (output, expected) in outputs.iter().zip(expected) {
+                    let place = format!("{length} positions, {taps} taps {dilation} apart, {channels_last} {has_past}");
+                    assert_eq!(output.as_slice::<f32>().unwrap(), expected, "{place}");
+                }
+            };
+            [false, true].into_iter().for_each(run);
+        }
+    }
+}
+
+#[test]
 fn results_of_a_gate_are_in_both_layouts_the_same() {
     let silu = |x: f32| x / (1.0 + (-x).exp());
     let row = |last: i64| {
