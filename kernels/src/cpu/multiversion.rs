@@ -1,22 +1,26 @@
 //! A macro for loops that the compiler vectorises, compiled for every processor and once more for AVX2 and for AVX-512.
 
 /// Defines a function that is compiled three times: for every processor, for AVX2 and for AVX-512. The one of the level
-/// runs, where the processor has its features.
+/// runs, where the processor has its features. With `fused NAME`, the body has a constant of that name: whether the
+/// processor multiplies and adds in one instruction, which rounds once.
 macro_rules! multiversion {
-    ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),*) $body:block) => {
+    ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),*) $(fused $fused:ident)? $body:block) => {
         $(#[$doc])*
         $vis fn $name(isa: $crate::Isa, $($arg: $type),*) {
             #[inline(always)]
-            fn everywhere($($arg: $type),*) $body
+            fn everywhere<const FUSED: bool>($($arg: $type),*) {
+                $(let $fused = FUSED;)?
+                $body
+            }
             #[cfg(target_arch = "x86_64")]
             {
                 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
                 fn with_avx512($($arg: $type),*) {
-                    everywhere($($arg),*);
+                    everywhere::<true>($($arg),*);
                 }
                 #[target_feature(enable = "avx2,fma")]
                 fn with_avx2($($arg: $type),*) {
-                    everywhere($($arg),*);
+                    everywhere::<true>($($arg),*);
                 }
                 if isa >= $crate::Isa::Avx512 && $crate::Isa::detect() >= $crate::Isa::Avx512 {
                     // SAFETY: the processor has just been found to have the features.
@@ -28,7 +32,7 @@ macro_rules! multiversion {
                 }
             }
             let _ = isa;
-            everywhere($($arg),*);
+            everywhere::<false>($($arg),*);
         }
     };
 }

@@ -1,6 +1,6 @@
 //! Matrix products of elements that no kernel is emitted for: `f64` and integers, which wrap around as in C.
 
-use kiln_kernels::cpu::double::{WIDTH, multiply_rows, pack_panel};
+use kiln_kernels::cpu::double::{WIDTH, add_rows, multiply_rows, pack_panel};
 use kiln_kernels::{Isa, memory};
 use kiln_run::exec::matmul::Stored;
 use kiln_run::{NodeError, RunCx};
@@ -22,27 +22,30 @@ pub(super) struct Factors {
 /// Arithmetic of one element type.
 trait Arithmetic: Element {
     const ZERO: Self;
-    fn multiply_add(self, a: Self, b: Self) -> Self;
     /// A product and its summand, each times its factor of Gemm; an integer is cut off towards zero once.
     fn weighted(self, third: Self, factors: Factors) -> Self;
     /// One matrix of a problem by another, as it stores them, in `c`, whose elements are zeros.
-    fn multiply(problem: &Problem, a: &[Self], b: &[Self], c: &mut [Self], cx: &RunCx<'_>) -> Result<(), NodeError> {
-        multiply_by_rows(problem, a, b, c, cx)
-    }
+    fn multiply(problem: &Problem, a: &[Self], b: &[Self], c: &mut [Self], cx: &RunCx<'_>) -> Result<(), NodeError>;
 }
 
 macro_rules! integers {
     ($($type:ty),*) => {$(
         impl Arithmetic for $type {
             const ZERO: $type = 0;
-            fn multiply_add(self, a: $type, b: $type) -> $type {
-                self.wrapping_add(a.wrapping_mul(b))
-            }
             fn weighted(self, third: $type, Factors { alpha, beta }: Factors) -> $type {
                 match [alpha, beta] {
                     [1.0, 1.0] => self.wrapping_add(third),
                     _ => (self as f64 * f64::from(alpha) + third as f64 * f64::from(beta)) as $type,
                 }
+            }
+            fn multiply(
+                problem: &Problem,
+                a: &[$type],
+                b: &[$type],
+                c: &mut [$type],
+                cx: &RunCx<'_>,
+            ) -> Result<(), NodeError> {
+                multiply_by_rows(problem, a, b, c, cx, |sum, a, b| sum.wrapping_add(a.wrapping_mul(b)))
             }
         }
     )*};
@@ -52,15 +55,12 @@ integers!(i8, i16, i32, i64, u8, u16, u32, u64);
 
 impl Arithmetic for f64 {
     const ZERO: f64 = 0.0;
-    fn multiply_add(self, a: f64, b: f64) -> f64 {
-        self + a * b
-    }
     fn weighted(self, third: f64, Factors { alpha, beta }: Factors) -> f64 {
         self * f64::from(alpha) + third * f64::from(beta)
     }
     fn multiply(problem: &Problem, a: &[f64], b: &[f64], c: &mut [f64], cx: &RunCx<'_>) -> Result<(), NodeError> {
-        match problem.m < MANY_ROWS {
-            true => multiply_by_rows(problem, a, b, c, cx),
+        match problem.m < MANY_ROWS && problem.right == Stored::Rows {
+            true => multiply_few_rows(problem, a, b, c, cx),
             false => multiply_by_panels(problem, a, b, c, cx),
         }
     }
@@ -75,7 +75,25 @@ const ROWS_BETWEEN_CHECKS: usize = 64;
 /// Multiply-adds of `f64` that take as long as moving a byte.
 const WORK: usize = 4;
 
-/// By panels of the right-hand side, on all threads. Terms are added in the order of [`multiply_by_rows`].
+/// Row by row, without a packed right-hand side. Terms are added in the order of [`multiply_by_panels`].
+fn multiply_few_rows(problem: &Problem, a: &[f64], b: &[f64], c: &mut [f64], cx: &RunCx<'_>) -> Result<(), NodeError> {
+    let Problem { m, n, k, .. } = *problem;
+    for (row, c) in c.chunks_exact_mut(n).enumerate() {
+        for (block, right) in b.chunks(BETWEEN_CHECKS * n).enumerate() {
+            cx.check_stop()?;
+            let mut factors = [0.0; BETWEEN_CHECKS];
+            let factors = &mut factors[..right.len() / n];
+            for (at, factor) in factors.iter_mut().enumerate() {
+                let at = block * BETWEEN_CHECKS + at;
+                *factor = if problem.left == Stored::Columns { a[at * m + row] } else { a[row * k + at] };
+            }
+            add_rows(Isa::detect(), factors, right, c);
+        }
+    }
+    Ok(())
+}
+
+/// By panels of the right-hand side, on all threads.
 fn multiply_by_panels(problem: &Problem, a: &[f64], b: &[f64], c: &mut [f64], cx: &RunCx<'_>) -> Result<(), NodeError> {
     let Problem { m, n, k, .. } = *problem;
     let mut rows = Vec::new();
@@ -203,12 +221,13 @@ fn multiply<T: Arithmetic>(
 }
 
 /// Row by row, each element's terms in their order.
-fn multiply_by_rows<T: Arithmetic>(
+fn multiply_by_rows<T: Copy>(
     problem: &Problem,
     a: &[T],
     b: &[T],
     c: &mut [T],
     cx: &RunCx<'_>,
+    multiply_add: impl Fn(T, T, T) -> T,
 ) -> Result<(), NodeError> {
     let Problem { m, n, k, .. } = *problem;
     for (row, c) in c.chunks_exact_mut(n).enumerate() {
@@ -219,7 +238,7 @@ fn multiply_by_rows<T: Arithmetic>(
             let a = if problem.left == Stored::Columns { a[at * m + row] } else { a[row * k + at] };
             for (column, sum) in c.iter_mut().enumerate() {
                 let b = if problem.right == Stored::Columns { b[column * k + at] } else { b[at * n + column] };
-                *sum = sum.multiply_add(a, b);
+                *sum = multiply_add(*sum, a, b);
             }
         }
     }

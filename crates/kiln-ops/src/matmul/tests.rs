@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kiln_kernels::Isa;
 use kiln_kernels::cpu::chain::{Program, Storage};
 use smallvec::smallvec;
 
@@ -39,14 +40,23 @@ fn vectors_become_matrices_and_batches_broadcast() {
 }
 
 #[test]
-fn many_rows_of_f64_by_panels_are_sums_in_order_however_they_are_stored() {
-    let (m, n, k) = (150, 21, 9);
+fn rows_of_f64_are_sums_in_order_however_many_they_are_and_however_stored() {
+    [1, 3, 4, 150].into_iter().for_each(rows_of_f64);
+}
+
+fn rows_of_f64(m: usize) {
+    let (n, k) = (21, 9);
     let number = |at: usize| ((at * 7919 + 13) % 1009) as f64 / 504.5 - 1.0;
     let (left, right) =
         (|row: usize, at: usize| number(row * k + at), |at: usize, column: usize| number(at * n + column));
     let mut expected = Vec::new();
     for (row, column) in (0..m).flat_map(|row| (0..n).map(move |column| (row, column))) {
-        expected.push((0..k).fold(0.0, |sum, at| sum + left(row, at) * right(at, column)));
+        // Only the sum is rounded where one instruction multiplies and adds.
+        let add = |sum: f64, at: usize| match Isa::detect() >= Isa::Avx2 {
+            true => left(row, at).mul_add(right(at, column), sum),
+            false => sum + left(row, at) * right(at, column),
+        };
+        expected.push((0..k).fold(0.0, add));
     }
     for [turned_left, turned_right] in [[0, 0], [1, 0], [0, 1], [1, 1]] {
         let a: Vec<f64> = match turned_left {
