@@ -39,6 +39,7 @@ pub(crate) mod rounding;
 pub mod running;
 pub mod softmax;
 pub mod stored;
+pub mod stream;
 pub mod transpose;
 pub mod truncate;
 pub(crate) mod turned;
@@ -207,6 +208,9 @@ kinds! {
     /// A walk of a head's state along positions.
     State(linear_attention::StateCode) of linear_attention::FAMILY,
         emit |code, _, asm| { linear_attention::emit::emit(code, asm); Ok(()) };
+    /// One row by the rows of a matrix.
+    Stream(stream::StreamCode) of stream::FAMILY,
+        emit |code, _, asm| { stream::emit(code, asm); Ok(()) };
     /// Transposition.
     Transpose(transpose::TransposeCode) of "transpose",
         emit |code, _, asm| transpose::emit::emit(code, asm);

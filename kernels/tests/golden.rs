@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, Mnemonic, NasmFormatter};
 use kiln_kernels::cpu::amx::{Columns, Factors, FusedEpilogue, MultiplyCode};
-use kiln_kernels::cpu::attention::emit::{Adjust, AttentionCode, Form as AttentionForm, RowType};
+use kiln_kernels::cpu::attention::emit::{Adjust, AttentionCode, Form as AttentionForm};
 use kiln_kernels::cpu::blend::BlendCode;
 use kiln_kernels::cpu::blockwise::{Ahead, BlockDotCode, BlockTileCode, BlockUnpackCode, Codes, Products, ZeroPoints};
 use kiln_kernels::cpu::chain::{ChainCode, Lane, Program, Step, Storage, UnaryOp};
@@ -29,6 +29,7 @@ use kiln_kernels::cpu::recurrent::{Activation, GateCode, Gates};
 use kiln_kernels::cpu::reduce::{Fold, Map, Order, Pass, PostOp, ReduceCode};
 use kiln_kernels::cpu::rotary::RotaryCode;
 use kiln_kernels::cpu::softmax::{self, SoftmaxCode};
+use kiln_kernels::cpu::stream::{self, RowType, StreamCode};
 use kiln_kernels::cpu::transpose::{self, TransposeCode};
 use kiln_kernels::cpu::{Elements, Stored};
 use kiln_kernels::{CodeKey, CodeParts, CodeSource, EmitEach, Isa, PartSet, Result};
@@ -128,11 +129,10 @@ fn others(isa: Isa) -> [(&'static str, CodeKey); 19] {
     let affine = Activation::Affine { alpha: 0.2.into(), beta: 0.5.into() };
     let gates = GateCode { isa, gates: Gates::GruReset { activation: affine }, clip: None };
     let extreme = |wanted, columns| CodeKey::Extreme(ExtremeCode { isa, wanted, last: columns, columns });
-    let attention = |form: AttentionForm| CodeKey::Attention(AttentionCode { isa, form });
     let slide = SlideCode { isa, kernel: [2, 2], strides: [1, 1], activation: None, stored: Stored::F32 };
     [
-        ("attention-query", attention(AttentionForm::Dots(RowType::F32))),
-        ("attention-query-f16", attention(AttentionForm::Dots(RowType::F16))),
+        ("dots", CodeKey::Stream(StreamCode { isa, form: stream::Form::Dots, rows: RowType::F32, ahead: true })),
+        ("dots-f16", CodeKey::Stream(StreamCode { isa, form: stream::Form::Dots, rows: RowType::F16, ahead: true })),
         ("blend", CodeKey::Blend(BlendCode { isa, round: 2 })),
         ("chain", CodeKey::Chain(chain)),
         ("depthwise", CodeKey::Slide(slide)),

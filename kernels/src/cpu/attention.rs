@@ -45,19 +45,19 @@ use smallvec::SmallVec;
 
 pub use crate::problem::attention::{AttentionShape, Held, KeyRange, Operands, Strides};
 pub use cached::{Bias, Cache, Pages, Sink};
-pub use emit::{Adjust, AttentionCode, Form, RowType};
+pub use emit::{Adjust, AttentionCode, Form};
 pub use held::{Cells, Scales, quantize};
 pub use shape::{AttentionBlocks, PAGE};
 
 use crate::cpu::gemm::rows::part_sizes;
 use crate::cpu::gemm::tile::TileArgs;
-use crate::cpu::{Activations, ActivationsMut, CodeSource, Stored};
+use crate::cpu::stream::{self, AHEAD_LINES, LINE, RowType, StreamArgs, StreamCode};
+use crate::cpu::{Activations, ActivationsMut, CodeKey, CodeSource, Stored};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Code, Given};
 use crate::parallel::{Disjoint, Parallel, part};
 use cached::{Line, Seen};
-use emit::stream::{AHEAD_LINES, LINE, StreamArgs};
 use emit::{RowState, ScaleArgs, WeighArgs};
 use kernel::Kernels;
 use pack::KeyPacker;
@@ -91,9 +91,9 @@ pub struct Attention {
 /// The kernels of single queries.
 #[derive(Clone, Debug)]
 struct Stream {
-    /// The code of [`Form::Dots`] and of [`Form::Blend`].
+    /// The products with keys, and the sums of values.
     code: [Arc<Code>; 2],
-    forms: [Form; 2],
+    keys: [StreamCode; 2],
 }
 
 /// The buffers of a run, for all tasks.
@@ -201,12 +201,13 @@ impl Attention {
             true => None,
             false => Some(KeyPacker::new(isa, scores.panels.width, source)?),
         };
-        let stream = match blocks.stream {
+        let stream = match blocks.stream && isa.is_jit() {
             true => {
                 let rows = if shape.held == Held::F16 && !widens { RowType::F16 } else { RowType::F32 };
-                let forms = [Form::Dots(rows), Form::Blend(rows)];
-                let [dots, blend] = forms.map(|form| kernel::code(isa, form, source));
-                dots?.zip(blend?).map(|code| Stream { code: code.into(), forms })
+                let keys =
+                    [stream::Form::Dots, stream::Form::Blend].map(|form| StreamCode { isa, form, rows, ahead: true });
+                let [dots, blend] = keys.map(|key| source.code(&CodeKey::Stream(key)));
+                Some(Stream { code: [dots?, blend?], keys })
             }
             false => None,
         };
@@ -633,7 +634,7 @@ impl Attention {
         let (shape, layout) = (&self.shape, &self.layout);
         let scores = scratch.wrapping_add(layout.scores);
         let query = unit.query.cast::<f32>().wrapping_add(queries.start * shape.query.row());
-        if let Some(Stream { code: [dots, _], forms: [form, _] }) = &self.stream {
+        if let Some(Stream { code: [dots, _], keys: [key, _] }) = &self.stream {
             for row in 0..queries.len() {
                 let args = StreamArgs {
                     left: query.wrapping_add(row * shape.query.row()),
@@ -648,7 +649,7 @@ impl Attention {
                 };
                 // SAFETY: `check` made sure of queries and keys, a row of scores has the block's keys, and
                 // the code takes `StreamArgs`.
-                unsafe { dots.call(&args, form, unit.given) };
+                unsafe { dots.call(&args, key, unit.given) };
             }
             return;
         }
@@ -745,7 +746,7 @@ impl Attention {
         let (shape, layout) = (&self.shape, &self.layout);
         let (weights, Sums { first: output, stride }) = (scratch.wrapping_add(layout.scores), sums);
         let resume = usize::from(resume);
-        if let Some(Stream { code: [_, blend], forms: [_, form] }) = &self.stream {
+        if let Some(Stream { code: [_, blend], keys: [_, key] }) = &self.stream {
             for row in 0..rows {
                 let args = StreamArgs {
                     left: weights.wrapping_add(row * layout.row),
@@ -759,7 +760,7 @@ impl Attention {
                     ahead: self.ahead(unit, Side::Values, &keys, row),
                 };
                 // SAFETY: `check` made sure of values and output, and the code takes `StreamArgs`.
-                unsafe { blend.call(&args, form, unit.given) };
+                unsafe { blend.call(&args, key, unit.given) };
             }
             return;
         }

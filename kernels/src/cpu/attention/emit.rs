@@ -1,16 +1,14 @@
-//! Instructions of attention besides its products: the softmax of scores, and the path of single queries.
+//! Instructions of attention besides its products: the softmax of scores.
 //!
 //! - [`Form::Weigh`]: one block of keys of an online softmax. The scores of a row become weights, exponentials of the
 //!   scores less the row's maximum so far. Where a block has a larger score, sums and results of earlier blocks have to
 //!   be multiplied by a factor, which is kept in the row's state.
 //! - [`Form::Scale`]: rows times their factors.
-//! - [`stream`]: single queries, with keys and values in place.
 //! - [`pairs`]: operands of AMX, and weights as bf16 pairs.
 //!
 //! A row of scores has memory for one vector behind its last key.
 
 pub mod pairs;
-pub mod stream;
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -32,10 +30,6 @@ pub enum Form {
     Weigh(Adjust),
     /// Rows times factors, stored as this type.
     Scale(Stored),
-    /// A query times rows of keys.
-    Dots(RowType),
-    /// The weighted sum of rows of values.
-    Blend(RowType),
     /// Weights in place of scores, as bf16 pairs: words of 32 keys after each other, padded with zeros.
     WeighPairs(Adjust),
     /// Rows rounded to bf16 pairs of neighbouring elements.
@@ -48,26 +42,6 @@ impl Form {
     /// Whether its results are bf16 pairs.
     pub(crate) fn makes_pairs(self) -> bool {
         matches!(self, Form::WeighPairs(_) | Form::Scale(Stored::Bf16) | Form::Round(_) | Form::Interleave(_))
-    }
-}
-
-/// The element type of rows that single queries read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
-pub enum RowType {
-    /// `f32`.
-    #[default]
-    F32,
-    /// `f16`, widened in registers, in rows of whole vectors.
-    F16,
-}
-
-impl RowType {
-    /// Bytes of an element.
-    pub(crate) fn bytes(self) -> usize {
-        match self {
-            RowType::F32 => 4,
-            RowType::F16 => 2,
-        }
     }
 }
 
@@ -216,8 +190,6 @@ pub fn emit(code: &AttentionCode, asm: &mut Asm) {
         Form::Weigh(adjust) => weigh(asm, adjust, Weights::Floats),
         Form::WeighPairs(adjust) => weigh(asm, adjust, Weights::Pairs),
         Form::Scale(stored) => scale(asm, stored),
-        Form::Dots(rows) => stream::dots(asm, rows),
-        Form::Blend(rows) => stream::blend(asm, rows),
         Form::Round(stored) => pairs::round(asm, stored),
         Form::Interleave(stored) => pairs::interleave(asm, stored),
     }

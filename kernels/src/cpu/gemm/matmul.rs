@@ -8,6 +8,7 @@ mod check;
 mod order;
 mod shape;
 mod stored;
+mod streamed;
 
 use std::ops::Range;
 
@@ -36,6 +37,7 @@ use self::amx::{AmxBuffers, AmxKernels};
 use self::shape::Place;
 pub use self::shape::{BatchDim, Left, MatmulShape, Right};
 pub use self::stored::MatmulStored;
+use self::streamed::Streamed;
 
 const FAMILY: &str = "matmul";
 
@@ -119,6 +121,8 @@ pub struct Matmul {
     plain: Option<MicroKernel>,
     /// The kernel of a single row, for panels that come packed.
     row: Option<Row>,
+    /// The kernel of one row or one column of results, which computes the product instead of tiles.
+    streamed: Option<Streamed>,
     tiles: Tiles,
     panels: Panels,
     /// The AMX kernels, where AMX computes the product instead of tiles.
@@ -242,7 +246,9 @@ impl Matmul {
         if !blocks.takes(&epilogue) {
             return refuse("a factor besides a bias, where nothing is packed that could take the factor".to_owned());
         }
+        let streamed = Streamed::new(isa, &shape, stored, &epilogue, width, source)?;
         let packed_from = match shape.right {
+            _ if streamed.is_some() => panels.count(),
             Right::Packed { .. } => panels.count(),
             _ if blocks.pack => 0,
             _ => shape.n / width,
@@ -259,9 +265,10 @@ impl Matmul {
             let key = TileCode { activation, in_order, ..sums };
             MicroKernel::new(key, [tiles], source)
         };
-        let plain_panels = !matches!(shape.right, Right::Packed { .. }) && packed_from > 0;
+        let is_tiled = amx.is_none() && streamed.is_none();
+        let plain_panels = is_tiled && !matches!(shape.right, Right::Packed { .. }) && packed_from > 0;
         let plain = if plain_panels { Some(tile(RightColumns::Plain)?) } else { None };
-        let any_packed = amx.is_none() && (!plain_panels || packed_from < panels.count());
+        let any_packed = is_tiled && (!plain_panels || packed_from < panels.count());
         let widen = shape.widens(isa, blocks.vectors()).then(|| Widen::new(isa, source)).transpose()?;
         let columns = if widen.is_some() { RightColumns::Packed } else { RightColumns::packed(elements) };
         let packed = if any_packed { Some(tile(columns)?) } else { None };
@@ -281,6 +288,7 @@ impl Matmul {
             packed,
             plain,
             row,
+            streamed,
             tiles,
             panels,
             amx,
@@ -307,6 +315,7 @@ impl Matmul {
         let rows = self.shape.left_matrices() * self.shape.m;
         let transposed = match self.shape.left {
             Left::Rows { .. } => 0,
+            Left::Columns { .. } if self.streamed.is_some() => 0,
             Left::Columns { .. } => rows * self.shape.k,
         };
         let rounded = match (&self.amx, &self.convert) {
@@ -420,13 +429,20 @@ impl Matmul {
         let given = Given::new().read("left", left).read("right", right.bytes()).read("scratch", scratch);
         let given = given.maybe("bias", extras.bias).maybe("residual", extras.residual).write("C", c);
         let (rows, packed) = scratch.split_at_mut(self.left_scratch());
-        let left = self.left_rows(left, rows, parallel);
+        let left = if self.streamed.is_some() { left } else { self.left_rows(left, rows, parallel) };
         let buffers = Buffers { left, right, packed: Disjoint::new(packed), c: Disjoint::new(c), extras, given };
         if self.packed_len() > 0 && !self.pack_in_task {
             let panels = self.panels.count() - self.packed_from;
             parallel.run(self.shape.right_matrices() * panels, &|task| {
                 let (matrix, panel) = (task / panels, self.packed_from + task % panels);
                 self.pack(&buffers, self.shape.right_start(matrix), matrix, panel);
+            });
+        }
+        if let Some(streamed) = &self.streamed {
+            return self.tasks(parallel, &|_, batch, tiles, panels| {
+                let rows = self.tiles.start(tiles.start)..self.tiles.start(tiles.end);
+                let columns = panels.start * self.panels.width..self.shape.n.min(panels.end * self.panels.width);
+                streamed.run(&self.shape, &buffers, batch, rows, columns);
             });
         }
         let is_lone = self.row.is_some() && self.shape.batches() == 1 && self.blocks.row_tasks == 1;

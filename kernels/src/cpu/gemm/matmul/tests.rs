@@ -102,6 +102,43 @@ impl Case {
     }
 }
 
+#[test]
+fn one_row_or_one_column_is_read_where_it_is() {
+    for isa in levels() {
+        for (m, n) in [(1, 1), (1, 9), (1, 33), (1, 70), (2, 1), (16, 1), (37, 1), (3, 3), (4, 5), (2, 39)] {
+            for k in [1, 7, 16, 40] {
+                for (slack, right) in [(0, 'r'), (3, 't'), (0, 't')] {
+                    let case = Case { slack, right, ..Case::new(isa, m, n, k) };
+                    case.check();
+                    Case { scale: 2.0, ..case.clone() }.check();
+                    // A left-hand row that is stored as columns.
+                    Case { left_transposed: true, ..case.clone() }.check();
+                    if right == 't' {
+                        Case { scale: -3.0, bias: true, residual: true, ..case }.check();
+                    } else {
+                        Case { bias: true, residual: true, ..case }.check();
+                    }
+                }
+            }
+        }
+        let streamed = |shape: MatmulShape| {
+            let blocks = MatmulBlocks::pick(isa, &shape, &Epilogue::default(), 1);
+            let product = Matmul::new(isa, shape, blocks, Epilogue::default(), &EmitEach).unwrap();
+            product.streamed.is_some() && product.scratch_len() == 0
+        };
+        let (left, right) = (Left::Rows { stride: 20 }, Right::Columns { stride: 20 });
+        let shape = MatmulShape { m: 1, n: 40, k: 20, batch: smallvec![], left, right };
+        assert_eq!(streamed(shape.clone()), isa.is_jit());
+        assert!(!streamed(MatmulShape { m: 2, ..shape.clone() }));
+        let tiny = |k: usize| MatmulShape { m: 4, n: 4, k, right: Right::Rows { stride: 4 }, ..shape.clone() };
+        assert_eq!((streamed(tiny(4)), streamed(tiny(9))), (isa.is_jit(), false));
+        assert_eq!(streamed(MatmulShape { m: 2, n: 1, ..shape.clone() }), isa.is_jit());
+        // Whole panels of rows are multiplied in place by tiles.
+        let rows = |n: usize| MatmulShape { n, right: Right::Rows { stride: n }, ..shape.clone() };
+        assert_eq!((streamed(rows(41)), streamed(rows(64))), (isa.is_jit(), false));
+    }
+}
+
 /// A right-hand side in panels.
 fn pack(isa: Isa, elements: Elements, b: &[f32], k: usize, n: usize) -> Vec<f32> {
     let width = elements.panel_vectors(isa, n) * isa.lanes();

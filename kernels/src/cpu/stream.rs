@@ -1,21 +1,69 @@
-//! The path of single queries, which is bound by memory.
+//! One row of factors by the rows of a matrix, where memory bounds it: the path of single queries in attention, and of
+//! products with one row or one column.
 //!
-//! - [`Form::Dots`]: one query times rows of keys, a vector of scores at a time.
-//! - [`Form::Blend`]: the weighted sum of rows of values, in registers. Keys and values are read once, front to back.
+//! - [`Form::Dots`]: the products of the row with each row of the matrix, a vector of them at a time.
+//! - [`Form::Blend`]: the sum of the matrix's rows, each times its factor, in registers. The matrix is read once, front
+//!   to back.
 //!
 //! Rows of `f16` are widened in registers. They are whole vectors: before AVX-512 no instruction loads words under a
 //! mask.
 
-use super::{Form, RowType};
-use crate::cpu::attention::FAMILY;
+use kiln_key::Mutate;
+use serde::{Deserialize, Serialize};
+
 use crate::cpu::loops;
+use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Extents, Gpr, Mask, Mem, Vreg, arg};
 
-/// Arguments of [`Form::Dots`] and [`Form::Blend`]. Rows are those of keys or values.
+pub(crate) const FAMILY: &str = "stream";
+
+/// What determines the instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+pub struct StreamCode {
+    /// Instruction-set level.
+    pub isa: Isa,
+    /// What is computed.
+    pub form: Form,
+    /// The element type of the matrix's rows.
+    pub rows: RowType,
+    /// Whether a call brings other lines to L2 ([`StreamArgs::ahead`]).
+    pub ahead: bool,
+}
+
+/// What a kernel computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+pub enum Form {
+    /// A product with each row.
+    Dots,
+    /// The weighted sum of rows.
+    Blend,
+}
+
+/// The element type of rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+pub enum RowType {
+    /// `f32`.
+    #[default]
+    F32,
+    /// `f16`, widened in registers, in rows of whole vectors.
+    F16,
+}
+
+impl RowType {
+    /// Bytes of an element.
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            RowType::F32 => 4,
+            RowType::F16 => 2,
+        }
+    }
+}
+
+/// Arguments of both forms.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct StreamArgs {
-    /// The query, or the weights.
+    /// The factors: one for each column ([`Form::Dots`]), or one for each row ([`Form::Blend`]).
     pub left: *const f32,
     /// The first row.
     pub rows: *const u8,
@@ -25,14 +73,14 @@ pub struct StreamArgs {
     pub count: usize,
     /// Elements of a row, at least 1; of `f16`, whole vectors.
     pub columns: usize,
-    /// The scores, or the sum.
+    /// The products, one a row, or the sum, one a column.
     pub out: *mut f32,
     /// Nonzero where the sum is added to `out` ([`Form::Blend`]).
     pub resume: usize,
-    /// Factor of the scores ([`Form::Dots`]).
+    /// Factor of the products ([`Form::Dots`]).
     pub scale: f32,
-    /// Lines that a call brings to L2 for the next block, [`AHEAD_LINES`] in each step of the inner loop. Any address
-    /// will do.
+    /// Lines that a call brings to L2 for the next block, [`AHEAD_LINES`] in each step of the inner loop, where the code
+    /// does. Any address will do.
     pub ahead: *const u8,
 }
 
@@ -45,26 +93,22 @@ pub const LINE: usize = 64;
 
 impl Arguments for StreamArgs {
     const FAMILY: &'static str = FAMILY;
-    /// `Dots` or `Blend`.
-    type Kernel = Form;
+    type Kernel = StreamCode;
 
-    fn extents(&self, form: &Form, extents: &mut Extents<'_>) {
-        let (row, one_each) = (self.columns * 4, self.count * 4);
-        match form {
-            Form::Dots(rows) => {
-                let read = self.columns * rows.bytes();
-                extents.read("the query", self.left).bytes(row);
-                extents.read("keys", self.rows).over(self.count, self.stride).bytes(read);
-                extents.write("scores", self.out).bytes(one_each);
+    fn extents(&self, code: &StreamCode, extents: &mut Extents<'_>) {
+        let (row, one_each, read) = (self.columns * 4, self.count * 4, self.columns * code.rows.bytes());
+        match code.form {
+            Form::Dots => {
+                extents.read("the row", self.left).bytes(row);
+                extents.read("rows", self.rows).over(self.count, self.stride).bytes(read);
+                extents.write("products", self.out).bytes(one_each);
             }
-            Form::Blend(rows) => {
-                let read = self.columns * rows.bytes();
+            Form::Blend => {
                 // With no rows, the loop still runs once.
                 extents.read("weights", self.left).bytes(one_each.max(4));
-                extents.read("values", self.rows).over(self.count.max(1), self.stride).bytes(read);
+                extents.read("rows", self.rows).over(self.count.max(1), self.stride).bytes(read);
                 extents.write("the sum", self.out).bytes(row);
             }
-            _ => {}
         }
     }
 }
@@ -82,6 +126,16 @@ const REST: Gpr = Gpr::RBX;
 const AHEAD: Gpr = Gpr::RBP;
 /// The addresses of the first of each four rows that are multiplied together.
 const FOURS: [Gpr; 4] = [Gpr::R12, Gpr::R13, Gpr::R14, Gpr::R15];
+
+/// Emits the code of that key.
+pub fn emit(code: &StreamCode, asm: &mut Asm) {
+    asm.prologue();
+    match code.form {
+        Form::Dots => dots(asm, code),
+        Form::Blend => blend(asm, code),
+    }
+    asm.epilogue();
+}
 
 /// Loads what both forms use: pointers, bytes of a row in whole vectors, elements of the rest.
 fn stream(asm: &mut Asm) {
@@ -137,7 +191,7 @@ fn row_bytes(asm: &Asm, row_type: RowType) -> i32 {
     asm.lanes() as i32 * row_type.bytes() as i32
 }
 
-pub(super) fn dots(asm: &mut Asm, row_type: RowType) {
+fn dots(asm: &mut Asm, code: &StreamCode) {
     let lanes = asm.lanes() as u8;
     stream(asm);
     asm.lea(STRIDE3, Mem::indexed(STRIDE, STRIDE, 2, 0));
@@ -150,7 +204,7 @@ pub(super) fn dots(asm: &mut Asm, row_type: RowType) {
     // As many rows at a time as a vector has lanes, so that their sums are one vector; then row by row.
     for rows in [lanes, 1] {
         asm.while_at_least(COUNT, i32::from(rows), |asm| {
-            products(asm, row_type, rows);
+            products(asm, code, rows);
             let total = if rows > 1 { fold(asm, lanes) } else { Vreg(0) };
             let (factor, scratch) = (Vreg(lanes), Vreg(lanes + 1));
             asm.vbroadcast(factor, arg!(StreamArgs.scale));
@@ -170,10 +224,11 @@ pub(super) fn dots(asm: &mut Asm, row_type: RowType) {
     }
 }
 
-/// The first `rows` registers = sums of products of the query with one row each.
-fn products(asm: &mut Asm, row_type: RowType, rows: u8) {
+/// The first `rows` registers = sums of products of the factors with one row each.
+fn products(asm: &mut Asm, code: &StreamCode, rows: u8) {
+    let row_type = code.rows;
     let (bytes, row_bytes) = (asm.vector_bytes(), row_bytes(asm, row_type));
-    let (query, right) = (Vreg(asm.lanes() as u8), Vreg(asm.lanes() as u8 + 1));
+    let (factors, right) = (Vreg(asm.lanes() as u8), Vreg(asm.lanes() as u8 + 1));
     let fours = usize::from(rows.div_ceil(4));
     asm.mov(FOURS[0], RIGHT);
     for four in 1..fours {
@@ -182,9 +237,9 @@ fn products(asm: &mut Asm, row_type: RowType, rows: u8) {
     (0..rows).for_each(|row| asm.vzero(Vreg(row)));
     asm.mov_imm(AT, 0);
     asm.while_less(AT, VECTORS, 16, |asm| {
-        asm.vload(query, Mem::indexed(LEFT, AT, 1, 0));
-        (0..rows).for_each(|row| add_product(asm, row_type, Vreg(row), query, row_of(row), right));
-        if rows > 1 {
+        asm.vload(factors, Mem::indexed(LEFT, AT, 1, 0));
+        (0..rows).for_each(|row| add_product(asm, row_type, Vreg(row), factors, row_of(row), right));
+        if rows > 1 && code.ahead {
             prefetch(asm);
         }
         FOURS[..fours].iter().for_each(|&four| asm.add_imm(four, row_bytes));
@@ -195,10 +250,10 @@ fn products(asm: &mut Asm, row_type: RowType, rows: u8) {
     }
     asm.unless_zero(REST, |asm| {
         let tail = asm.mask(0, loops::TAIL);
-        asm.vload_masked(query, tail, Mem::indexed(LEFT, AT, 1, 0));
+        asm.vload_masked(factors, tail, Mem::indexed(LEFT, AT, 1, 0));
         for row in 0..rows {
             asm.vload_masked(right, tail, row_of(row));
-            asm.vfma231(Vreg(row), query, right);
+            asm.vfma231(Vreg(row), factors, right);
         }
     });
 }
@@ -233,30 +288,31 @@ fn fold(asm: &mut Asm, lanes: u8) -> Vreg {
     Vreg(0)
 }
 
-pub(super) fn blend(asm: &mut Asm, row_type: RowType) {
+fn blend(asm: &mut Asm, code: &StreamCode) {
     let lanes = asm.lanes() as i32;
     stream(asm);
     // As many vectors of columns at a time as are left; the rest of less than a vector, under a mask.
     for vectors in [8u8, 4, 2, 1] {
         let columns = i32::from(vectors) * lanes;
         asm.while_at_least(REST, columns, |asm| {
-            column(asm, row_type, vectors, None);
-            asm.add_imm(RIGHT, i32::from(vectors) * row_bytes(asm, row_type));
+            column(asm, code, vectors, None);
+            asm.add_imm(RIGHT, i32::from(vectors) * row_bytes(asm, code.rows));
             asm.add_imm(OUT, columns * 4);
         });
     }
-    if row_type == RowType::F16 {
+    if code.rows == RowType::F16 {
         return;
     }
     asm.unless_zero(REST, |asm| {
         let tail = asm.mask(0, loops::TAIL);
         asm.mask_first(tail, REST, AT);
-        column(asm, row_type, 1, Some(tail));
+        column(asm, code, 1, Some(tail));
     });
 }
 
 /// A few vectors of columns, over all rows; a masked one is a single vector of `f32`.
-fn column(asm: &mut Asm, row_type: RowType, vectors: u8, mask: Option<Mask>) {
+fn column(asm: &mut Asm, code: &StreamCode, vectors: u8, mask: Option<Mask>) {
+    let row_type = code.rows;
     let (bytes, row_bytes) = (asm.vector_bytes(), row_bytes(asm, row_type));
     let (weight, value) = (Vreg(12), Vreg(13));
     let out = |vector: u8| Mem::at(OUT, i32::from(vector) * bytes);
@@ -280,7 +336,9 @@ fn column(asm: &mut Asm, row_type: RowType, vectors: u8, mask: Option<Mask>) {
                 add_product(asm, row_type, Vreg(vector), weight, at, value);
             }
         }
-        prefetch(asm);
+        if code.ahead {
+            prefetch(asm);
+        }
         asm.add(FOURS[0], STRIDE);
         asm.add_imm(AT, 1);
     });

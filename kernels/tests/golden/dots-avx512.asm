@@ -1,4 +1,4 @@
-; Attention(AttentionCode { isa: Avx512, form: Dots(F32) })
+; Stream(StreamCode { isa: Avx512, form: Dots, rows: F32, ahead: true })
 ; part 0, 1138 bytes
 0000 push rbx
 0001 push rbp

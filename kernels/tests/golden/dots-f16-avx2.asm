@@ -1,4 +1,4 @@
-; Attention(AttentionCode { isa: Avx2, form: Dots(F16) })
+; Stream(StreamCode { isa: Avx2, form: Dots, rows: F16, ahead: true })
 ; part 0, 672 bytes
 0000 push rbx
 0001 push rbp

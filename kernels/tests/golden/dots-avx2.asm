@@ -1,4 +1,4 @@
-; Attention(AttentionCode { isa: Avx2, form: Dots(F32) })
+; Stream(StreamCode { isa: Avx2, form: Dots, rows: F32, ahead: true })
 ; part 0, 736 bytes
 0000 push rbx
 0001 push rbp
