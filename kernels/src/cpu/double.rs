@@ -23,8 +23,9 @@ pub fn pack_panel(panel: &mut [f64], first: usize, n: usize, element: impl Fn(us
 }
 
 multiversion! {
-    /// Multiplies rows of `k` elements with a panel of as many rows, and stores the products in the columns from `first`
-    /// on of `c`, whose rows have `n` columns and are as many as those of `left`. Where `k` is 0, `c` stays as it is.
+    /// Multiplies rows of `k` elements with a panel of as many rows, and stores the products in the columns from
+    /// `first` on of `c`, whose rows have `n` columns and are as many as those of `left`. Where `k` is 0, `c` stays as
+    /// it is.
     pub fn multiply_rows(left: &[f64], k: usize, panel: &[f64], c: &mut [f64], n: usize, first: usize) fused fused {
         let add = |sum: &mut f64, left: f64, right: f64| {
             *sum = if fused { left.mul_add(right, *sum) } else { *sum + left * right };

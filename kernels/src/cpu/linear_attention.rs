@@ -2,8 +2,9 @@
 //! and value, and answer its queries.
 //!
 //! [`LinearAttention`] is the driver, [`emit`] has the instructions. Heads are cut into strips of columns, and each
-//! strip walks all positions of its sequence, some at a time, in turns with the other strips of the head. [`plain`] is the same without emitted code, for any type; the oracle is
-//! [`reference::linear_attention`].
+//! strip walks all positions of its sequence, some at a time, in turns with the other strips of the head. [`plain`] is
+//! the same without emitted code, for any type; a position of it is
+//! [`reference::linear_attention`](crate::reference::linear_attention).
 
 pub mod emit;
 #[cfg(test)]

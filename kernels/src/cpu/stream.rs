@@ -79,8 +79,8 @@ pub struct StreamArgs {
     pub resume: usize,
     /// Factor of the products ([`Form::Dots`]).
     pub scale: f32,
-    /// Lines that a call brings to L2 for the next block, [`AHEAD_LINES`] in each step of the inner loop, where the code
-    /// does. Any address will do.
+    /// Lines that a call brings to L2 for the next block, [`AHEAD_LINES`] in each step of the inner loop, where the
+    /// code does so. Any address will do.
     pub ahead: *const u8,
 }
 

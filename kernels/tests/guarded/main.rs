@@ -79,8 +79,8 @@ macro_rules! each {
 }
 
 each! {
-    attention, blend, blockwise, cached, chain, conv, extreme, groups, linear_attention, local, matmul, pool, quantized, recurrent,
-    reduce, rotary, rows, softmax, transpose
+    attention, blend, blockwise, cached, chain, conv, extreme, groups, linear_attention, local, matmul, pool, quantized,
+    recurrent, reduce, rotary, rows, softmax, transpose
 }
 
 #[test]
