@@ -274,9 +274,7 @@ impl<F: Number> Past<'_, F> {
             }
         }
     }
-}
 
-impl<F: Number> Past<'_, F> {
     /// [`Past::after`] where the positions of a channel, which lie `length` elements before the next one's, follow each
     /// other.
     fn after_lines(&self, input: &[F], length: usize, seen: usize, channels: usize, to: &mut [F]) {

@@ -68,20 +68,23 @@ pub fn step<F: Real>(state: &mut [F], position: &Position<'_, F>, out: &mut [F])
     if rows == 0 || columns == 0 {
         return out.fill(F::default());
     }
+    // Answers come last, so that the update is kept where the first of them will be.
+    let update = &mut out[..columns];
+    update.fill(F::default());
     for (row, line) in state.chunks_exact_mut(columns).enumerate() {
         if let Some(decay) = decays.get(if decays.len() == 1 { 0 } else { row }) {
             let factor = decay.exp();
             line.iter_mut().for_each(|entry| *entry *= factor);
         }
-    }
-    for column in 0..columns {
-        let entries = || state[column..].iter().step_by(columns);
-        let mut update = value[column];
-        if let Some(rate) = rate {
-            let held = entries().zip(key).fold(F::default(), |sum, (entry, key)| sum + *key * *entry);
-            update = rate * (update - held);
+        if rate.is_some() {
+            update.iter_mut().zip(&*line).for_each(|(held, entry)| *held += key[row] * *entry);
         }
-        state[column..].iter_mut().step_by(columns).zip(key).for_each(|(entry, key)| *entry += *key * update);
+    }
+    for (update, value) in update.iter_mut().zip(value) {
+        *update = rate.map_or(*value, |rate| rate * (*value - *update));
+    }
+    for (line, key) in state.chunks_exact_mut(columns).zip(key) {
+        line.iter_mut().zip(&*update).for_each(|(entry, update)| *entry += *key * *update);
     }
     for (out, query) in out.chunks_exact_mut(columns).zip(queries.chunks_exact(rows)) {
         out.fill(F::default());
