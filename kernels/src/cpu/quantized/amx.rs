@@ -42,14 +42,14 @@ use crate::memory::Collect;
 use crate::parallel::{Disjoint, Parallel};
 use crate::problem::quantized::Output;
 
-/// Tile rows by panels whose sums wait for their epilogue: 8 KiB of sums, which stay in L1 beside the operands. 32 KiB
-/// took up to 1.06 times as long.
+/// Tile rows by panels of a chunk: 8 KiB of sums, which stay in L1 beside the operands. 32 KiB took up to 1.06 times as
+/// long.
 const SUMS: usize = 4;
 
 /// Number of tile rows from which on panels are prefetched.
 const MANY: usize = 8;
 
-/// The sums of [`SUMS`] tile rows by a panel.
+/// The sums of a chunk.
 type Sums = amx::Sums<i32, { SUMS * BLOCK }>;
 
 /// Bytes that scratch is aligned to.
@@ -94,15 +94,59 @@ struct Part<'a> {
     lines: &'a Range<usize>,
     held: Held<'a>,
     args: MultiplyArgs,
+    /// The epilogue's arguments, whose factors serve all chunks.
+    end: EpilogueArgs,
     /// Byte offsets of taps in `group`, the group of the last chunk.
     taps: Vec<isize>,
     group: usize,
 }
 
-/// Tile rows of a chunk: their addresses and their positions in the band.
+/// Tile rows by panels of one group, all of whose sums are stored before the epilogue.
 struct Chunk<'a> {
+    /// Addresses of tile rows.
     rows: &'a [*const u8],
+    /// Their positions in the band.
     starts: &'a [usize],
+    /// Panels, numbered over all groups.
+    panels: Range<usize>,
+    /// Room for the sums.
+    sums: *mut i32,
+}
+
+/// Some of a chunk's tile rows by some of its panels.
+struct Piece {
+    tiles: Range<usize>,
+    panels: Range<usize>,
+}
+
+impl Chunk<'_> {
+    /// Columns of the sums.
+    fn width(&self) -> usize {
+        self.panels.len() * PANEL
+    }
+
+    fn whole(&self) -> Piece {
+        Piece { tiles: 0..self.rows.len(), panels: self.panels.clone() }
+    }
+
+    /// Two halves of the panels, or of the tile rows by the one panel.
+    fn halves(&self) -> [Piece; 2] {
+        [0, 1].map(|half| {
+            let Piece { tiles, panels } = self.whole();
+            match panels.len() {
+                0 | 1 => Piece { tiles: self.half(half), panels },
+                count => {
+                    let own = part(count, 2, half);
+                    Piece { tiles, panels: panels.start + own.start..panels.start + own.end }
+                }
+            }
+        })
+    }
+
+    /// The first or second half of the tile rows.
+    fn half(&self, half: usize) -> Range<usize> {
+        part(self.rows.len(), 2, half)
+    }
 }
 
 /// The output lines of a band, and the positions at which its tile rows start.
@@ -272,26 +316,48 @@ impl Amx {
         (args.taps, args.tap_count, args.steps) = (taps.as_ptr(), taps.len(), self.steps);
         (args.panel_stride, args.out_panel_stride) = (self.panelling.panel_bytes(), PANEL * 4);
         let multiply = &self.multiply[usize::from(buffers.operands.signed)];
-        let mut part = Part { lines: &band.lines, held: multiply.hold(), args, taps, group: 0 };
-        let mut sums = Sums::uninit();
+        let end = EpilogueArgs::new(&buffers.operands.epilogue, buffers.operands.plus.as_ref());
+        let mut part = Part { lines: &band.lines, held: multiply.hold(), args, end, taps, group: 0 };
+        let mut sums = [Sums::uninit(), Sums::uninit()];
+        let given = buffers.operands.given.clone().write("sums", &mut sums).read("tile rows", &rows);
+        let turns = sums.each_mut().map(Sums::first);
         let panels = self.panelling.panels.clamp(1, SUMS / TALLEST);
         let tiles = SUMS / panels;
         let chunks = rows.len().div_ceil(tiles);
-        for Step { chunk: index, panels } in
-            steps(self.weights_in_l2, chunks, &group_panels, self.panelling.panels, panels)
-        {
-            let own = index * tiles..rows.len().min((index + 1) * tiles);
-            let chunk = Chunk { rows: &rows[own.clone()], starts: &starts[own] };
+        let mut waiting = None;
+        let order = steps(self.weights_in_l2, chunks, &group_panels, self.panelling.panels, panels);
+        // The tile unit sleeps where it has nothing to do for some 400 ns, and takes 260 to wake up: so that it never
+        // does, each half of a chunk is multiplied before half of the last chunk's longer epilogue.
+        let in_turns = buffers.operands.plus.is_some();
+        let mut turn = 0;
+        for Step { chunk: index, panels } in order {
             if parallel.is_stopped() {
                 return;
             }
+            let own = index * tiles..rows.len().min((index + 1) * tiles);
             // Few blocks read a panel nearly as fast as it comes from memory, in order and once, which hardware
             // prefetchers follow.
             if !self.weights_in_l2 && rows.len() >= MANY && panels.end < group_panels.end {
                 let share = Share { before: index, of: chunks };
-                self.prefetch(buffers, &mut part, chunk.rows.len(), &panels, share);
+                self.prefetch(buffers, &mut part, own.len(), &panels, share);
             }
-            self.chunk(buffers, &mut part, &chunk, panels, &mut sums);
+            let chunk = Chunk { rows: &rows[own.clone()], starts: &starts[own], panels, sums: turns[turn] };
+            let given = given.clone().read("taps", self.taps_of(&mut part, &chunk));
+            if !in_turns {
+                self.multiply(buffers, &mut part, &chunk, chunk.whole(), &given);
+                self.finish(buffers, &mut part, &chunk, 0..chunk.rows.len(), &given);
+                continue;
+            }
+            for (half, piece) in chunk.halves().into_iter().enumerate() {
+                self.multiply(buffers, &mut part, &chunk, piece, &given);
+                if let Some(before) = &waiting {
+                    self.finish(buffers, &mut part, before, before.half(half), &given);
+                }
+            }
+            (waiting, turn) = (Some(chunk), 1 - turn);
+        }
+        if let Some(last) = waiting {
+            self.finish(buffers, &mut part, &last, 0..last.rows.len(), &given);
         }
     }
 
@@ -308,48 +374,56 @@ impl Amx {
         part.args.prefetch(&[None, Some(lines), None], steps);
     }
 
-    /// A chunk: tile rows by panels of one group. All its sums are stored before the epilogue.
-    fn chunk(
-        &self,
-        buffers: &Buffers<'_>,
-        part: &mut Part<'_>,
-        chunk: &Chunk<'_>,
-        group_panels: Range<usize>,
-        sums: &mut Sums,
-    ) {
-        let (group, first) = (group_panels.start / self.panelling.panels, group_panels.start % self.panelling.panels);
+    /// The taps of a chunk's group.
+    fn taps_of<'a>(&self, part: &'a mut Part<'_>, chunk: &Chunk<'_>) -> &'a [isize] {
+        let group = chunk.panels.start / self.panelling.panels;
         if part.group != group {
             let further = (group * self.shape.group_channels()) as isize;
             part.taps.iter_mut().zip(&self.taps).for_each(|(tap, plain)| *tap = plain + further);
             part.group = group;
         }
-        let width = group_panels.len() * PANEL;
-        let given = buffers.operands.given.clone().write("sums", std::slice::from_mut(sums));
-        let given = given.read("taps", &part.taps).read("tile rows", chunk.rows);
-        let sums = sums.first();
-        let args = &mut part.args;
-        (args.out_stride, args.panels) = (width * 4, group_panels.len());
-        args.right = buffers.operands.weights.at(group_panels.start * self.panelling.panel_words()).cast();
-        args.start = buffers.operands.start[group_panels.start * PANEL..].as_ptr();
-        for Block { height, first: from, count } in Block::all(chunk.rows.len()) {
+        &part.taps
+    }
+
+    /// Stores the sums of a piece of a chunk.
+    fn multiply(&self, buffers: &Buffers<'_>, part: &mut Part<'_>, chunk: &Chunk<'_>, piece: Piece, given: &Given) {
+        let Piece { tiles, panels } = piece;
+        let (args, width) = (&mut part.args, chunk.width());
+        (args.out_stride, args.panels) = (width * 4, panels.len());
+        args.right = buffers.operands.weights.at(panels.start * self.panelling.panel_words()).cast();
+        args.start = buffers.operands.start[panels.start * PANEL..].as_ptr();
+        let sums = chunk.sums.wrapping_add((panels.start - chunk.panels.start) * PANEL);
+        for Block { height, first, count } in Block::all(tiles.len()) {
+            let from = tiles.start + first;
             (args.blocks, args.rows) = (count, chunk.rows[from..].as_ptr());
             args.out = sums.wrapping_add(from * TILE_ROWS * width).cast();
             // SAFETY: all positions that tile rows of this band read were counted into scratch, or lie in the input;
             // there is room for the sums of a chunk, and a block writes only its own sums. The list of taps lives as
             // long as the part.
-            unsafe { part.held.call(height, args, &given) };
+            unsafe { part.held.call(height, args, given) };
             args.prefetch_nothing();
         }
-        let columns = width.min(self.shape.group_filters() - first * PANEL);
-        let epilogue = &buffers.operands.epilogue;
-        let mut end = match &buffers.operands.plus {
-            Some(plus) => EpilogueArgs::plus(epilogue, plus, group_panels.start * PANEL, columns),
-            None => EpilogueArgs::new(epilogue, group_panels.start * PANEL, columns),
-        };
+    }
+
+    /// Applies the epilogue to some of a chunk's tile rows, whose sums have been stored.
+    fn finish(
+        &self,
+        buffers: &Buffers<'_>,
+        part: &mut Part<'_>,
+        chunk: &Chunk<'_>,
+        tiles: Range<usize>,
+        given: &Given,
+    ) {
+        let (group, first) = (chunk.panels.start / self.panelling.panels, chunk.panels.start % self.panelling.panels);
+        let columns = chunk.width().min(self.shape.group_filters() - first * PANEL);
+        let end = &mut part.end;
+        end.at(&buffers.operands.epilogue, chunk.panels.start * PANEL, columns);
+        let sums = chunk.sums.wrapping_add(tiles.start * TILE_ROWS * chunk.width()).cast_const();
         (end.area.from, end.area.from_stride, end.area.to_stride) =
-            (sums.cast_const(), width * 4, self.shape.filters() * self.output.bytes());
+            (sums, chunk.width() * 4, self.shape.filters() * self.output.bytes());
+        end.ahead = chunk.rows.len() * TILE_ROWS * end.area.to_stride;
         let column = group * self.shape.group_filters() + first * PANEL;
-        self.epilogue(buffers, part.lines, chunk.starts, column, end, &given);
+        self.epilogue(buffers, part.lines, &chunk.starts[tiles], column, end, given);
     }
 
     /// Address of the tile row that starts at position `start` of a band.
@@ -373,7 +447,7 @@ impl Amx {
         lines: &Range<usize>,
         starts: &[usize],
         column: usize,
-        mut args: EpilogueArgs,
+        args: &mut EpilogueArgs,
         given: &Given,
     ) {
         let (filters, sums) = (self.shape.filters(), args.area.from);
@@ -387,7 +461,7 @@ impl Amx {
             args.area.rows = rows;
             // SAFETY: these sums have been stored; factors and addends are whole panels, and tasks have disjoint rows
             // or columns of the result.
-            unsafe { self.kernel.call(&args, given) };
+            unsafe { self.kernel.call(args, given) };
         });
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpu::amx::{Area, LANES};
 use crate::cpu::epilogue::{self, Column, Nan, Operand, Stage};
-use crate::cpu::quantized::bytes::{Added, Plus, PlusTerms};
+use crate::cpu::quantized::bytes::{Added, Plus};
 use crate::cpu::quantized::epilogue::{Epilogue, Rounding, scaled};
 use crate::cpu::rounding::nearest_even;
 use crate::error::{KernelError, Result};
@@ -46,6 +46,10 @@ static ORDER: [u16; 32] = {
     order
 };
 
+/// 1.5 times 2^23: a sum of it and a number below 2^22 is an integer, rounded to the nearest with ties to even, because
+/// the numbers between 2^23 and 2^24 are the integers. Subtracting it again is exact.
+const WHOLE: f32 = 12_582_912.0;
+
 /// The arguments of one call. The residual has the strides of the result.
 #[derive(Debug)]
 #[repr(C)]
@@ -67,50 +71,54 @@ pub(crate) struct EpilogueArgs {
     own_scale: f32,
     other_scale: f32,
     plus: f32,
-    /// Bounds and zero point of the first rounding.
+    /// Bounds of the first rounding, [`WHOLE`], and the zero point less [`WHOLE`].
     first_low: f32,
     first_high: f32,
-    first_zero: i32,
+    whole: f32,
+    back: f32,
+    /// Byte distance from a row to the row whose lines are prefetched with it, of the result and of the residual.
+    pub(crate) ahead: usize,
 }
 
 impl EpilogueArgs {
-    /// Arguments for `columns` columns from `column` on, in the order of the factors.
-    pub(crate) fn new(epilogue: &Epilogue<'_>, column: usize, columns: usize) -> EpilogueArgs {
-        let least = nearest_even(epilogue.low.min(epilogue.high)).wrapping_add(epilogue.zero) as u8;
+    /// Arguments without columns, and with a residual if there is one, which is added to the rounded result.
+    pub(crate) fn new(epilogue: &Epilogue<'_>, plus: Option<&Plus<'_>>) -> EpilogueArgs {
+        let (mut low, mut high, mut zero) = (epilogue.low, epilogue.high, epilogue.zero);
+        let (mut scales, mut shift) = ([0.0; 2], 0.0);
+        if let Some(plus) = plus {
+            let terms = plus.terms(epilogue.zero);
+            (low, high, zero) = (terms.rounding.low, terms.rounding.high, terms.rounding.zero);
+            (scales, shift) = (terms.scales, terms.shift);
+        }
+        let least = nearest_even(low.min(high)).wrapping_add(zero) as u8;
+        let moved = if epilogue.output == Output::Signed { 128 } else { 0 };
         EpilogueArgs {
-            area: Area::of_columns(columns),
-            scale: epilogue.scale.get(column..).unwrap_or_default().as_ptr(),
-            shift: epilogue.shift.get(column..).unwrap_or_default().as_ptr(),
+            area: Area::of_columns(0),
+            scale: std::ptr::null(),
+            shift: std::ptr::null(),
             order: &raw const ORDER,
-            low: epilogue.low,
-            high: epilogue.high,
-            zero: epilogue.zero,
-            zeros: u32::from(epilogue.zero as u16) * 0x0001_0001,
+            low,
+            high,
+            zero,
+            zeros: u32::from(zero as u16) * 0x0001_0001,
             lows: u32::from(least) * 0x0101_0101,
             other: std::ptr::null(),
-            own_scale: 0.0,
-            other_scale: 0.0,
-            plus: 0.0,
-            first_low: 0.0,
-            first_high: 0.0,
-            first_zero: 0,
-        }
-    }
-
-    /// [`EpilogueArgs::new`] with a residual, which is added to the rounded result.
-    pub(crate) fn plus(epilogue: &Epilogue<'_>, plus: &Plus<'_>, column: usize, columns: usize) -> EpilogueArgs {
-        let PlusTerms { scales: [own_scale, other_scale], shift, rounding } = plus.terms(epilogue.zero);
-        let moved = if epilogue.output == Output::Signed { 128 } else { 0 };
-        let sum = Epilogue { low: rounding.low, high: rounding.high, zero: rounding.zero, ..*epilogue };
-        EpilogueArgs {
-            own_scale,
-            other_scale,
+            own_scale: scales[0],
+            other_scale: scales[1],
             plus: shift,
             first_low: epilogue.low,
             first_high: epilogue.high,
-            first_zero: epilogue.zero + moved,
-            ..EpilogueArgs::new(&sum, column, columns)
+            whole: WHOLE,
+            back: (epilogue.zero + moved) as f32 - WHOLE,
+            ahead: 0,
         }
+    }
+
+    /// Moves to `columns` columns from `column` on, in the order of the factors.
+    pub(crate) fn at(&mut self, epilogue: &Epilogue<'_>, column: usize, columns: usize) {
+        self.area = Area::of_columns(columns);
+        self.scale = epilogue.scale.get(column..).unwrap_or_default().as_ptr();
+        self.shift = epilogue.shift.get(column..).unwrap_or_default().as_ptr();
     }
 }
 
@@ -152,6 +160,9 @@ const ROWS: Gpr = Gpr::R10;
 const OTHER: Gpr = Gpr::RBX;
 const T0: Gpr = Gpr::RAX;
 const T1: Gpr = Gpr::RCX;
+/// Byte offset from the result to the line of the result, and of the residual, that is prefetched.
+const AHEAD: Gpr = T0;
+const OTHER_AHEAD: Gpr = T1;
 
 const fn value(vector: usize) -> Vreg {
     Vreg(vector as u8)
@@ -169,8 +180,11 @@ const ORDERS: Vreg = Vreg(17);
 const OWN_SCALE: Vreg = Vreg(18);
 const OTHER_SCALE: Vreg = Vreg(19);
 const PLUS: Vreg = Vreg(20);
-/// The rounding before the residual is added.
-const FIRST: Rounding = Rounding { low: Vreg(21), high: Vreg(22), zero: Vreg(23) };
+/// The bounds of the rounding before the residual is added.
+const FIRST_LOW: Vreg = Vreg(21);
+const FIRST_HIGH: Vreg = Vreg(22);
+const WHOLES: Vreg = Vreg(23);
+const BACK: Vreg = Vreg(28);
 const fn other(vector: usize) -> Vreg {
     Vreg((24 + vector) as u8)
 }
@@ -212,9 +226,10 @@ impl QuantizedEpilogueCode {
                 (OWN_SCALE, arg!(EpilogueArgs.own_scale)),
                 (OTHER_SCALE, arg!(EpilogueArgs.other_scale)),
                 (PLUS, arg!(EpilogueArgs.plus)),
-                (FIRST.low, arg!(EpilogueArgs.first_low)),
-                (FIRST.high, arg!(EpilogueArgs.first_high)),
-                (FIRST.zero, arg!(EpilogueArgs.first_zero)),
+                (FIRST_LOW, arg!(EpilogueArgs.first_low)),
+                (FIRST_HIGH, arg!(EpilogueArgs.first_high)),
+                (WHOLES, arg!(EpilogueArgs.whole)),
+                (BACK, arg!(EpilogueArgs.back)),
             ] {
                 asm.vbroadcast(register, field);
             }
@@ -222,6 +237,10 @@ impl QuantizedEpilogueCode {
         let mask = asm.mask(0, Vreg(asm.registers() - 1));
         asm.load(T0, arg!(EpilogueArgs.area.rest));
         asm.mask_first(mask, T0, T1);
+        asm.load(AHEAD, arg!(EpilogueArgs.ahead));
+        if self.added != Added::Nothing {
+            asm.lea(OTHER_AHEAD, Mem::indexed(OTHER, AHEAD, 1, 0));
+        }
         asm.for_each_group(VECTORS, TOGETHER as i32, 1, |asm| self.columns(asm, TOGETHER, None));
         let (single, rest) = (asm.label(), asm.label());
         asm.bind(single);
@@ -261,6 +280,12 @@ impl QuantizedEpilogueCode {
     fn row(&self, asm: &mut Asm, count: usize, mask: Option<Mask>) {
         let packed = count == TOGETHER && self.output.bytes() == 1;
         let last = self.last_stages(packed);
+        if packed {
+            if self.added != Added::Nothing {
+                asm.prefetch(Mem::indexed(TO, OTHER_AHEAD, 1, 0));
+            }
+            asm.prefetch(Mem::indexed(TO, AHEAD, 1, 0));
+        }
         for vector in 0..count {
             let (value, column) = (value(vector), Column { vector, mask });
             asm.vload(value, Mem::at(FROM, vector as i32 * 64));
@@ -286,11 +311,16 @@ impl QuantizedEpilogueCode {
         asm.add(TO, TO_STRIDE);
     }
 
-    /// Rounds a vector of numbers, and adds the residual.
+    /// Rounds a vector of numbers to the numbers of their bytes, and adds the residual.
     fn plus(&self, asm: &mut Asm, value: Vreg, column: Column) {
         let other = other(column.vector);
-        epilogue::emit(asm, &FIRST.to_bytes(), value, column);
-        Stage::Convert.emit(asm, value, column);
+        let rounding = [
+            Stage::AtLeast(FIRST_LOW, Nan::Bounded),
+            Stage::AtMost(FIRST_HIGH, Nan::Bounded),
+            Stage::Add(Operand::Register(WHOLES)),
+            Stage::Add(Operand::Register(BACK)),
+        ];
+        epilogue::emit(asm, &rounding, value, column);
         let from = Mem::indexed(TO, OTHER, 1, (column.vector * LANES) as i32);
         match column.mask {
             Some(mask) => asm.vload_u8_masked(other, mask, from),
