@@ -16,6 +16,7 @@ mod attend;
 mod direct;
 mod positions;
 mod sizes;
+mod table;
 mod trial;
 
 use half::f16;
@@ -352,7 +353,9 @@ impl Hidden {
         match (kind, shape) {
             (Kind::Shown, &[of_batch, keys]) => dims = [of_batch, 1, 1, keys],
             (Kind::Shown, &[of_batch, queries, keys]) => dims = [of_batch, 1, queries, keys],
-            (Kind::Added | Kind::Hides, _) if shape.len() <= 4 => dims[4 - shape.len()..].copy_from_slice(shape),
+            (Kind::Added | Kind::AddedBefore | Kind::Hides, _) if shape.len() <= 4 => {
+                dims[4 - shape.len()..].copy_from_slice(shape)
+            }
             _ => return None,
         }
         let [of_batch, 1, queries, keys] = dims else { return None };
@@ -363,11 +366,13 @@ impl Hidden {
         let steps = [(of_batch, queries * keys), (queries, keys), (keys, 1)];
         let hides = |added: f32| Some(added <= HIDDEN).filter(|&hides| hides || added == 0.0);
         let hidden: Option<Vec<bool>> = match (kind, tensor.dtype()) {
-            (Kind::Added, DType::F32) => tensor.as_slice::<f32>().ok()?.iter().map(|&added| hides(added)).collect(),
-            (Kind::Added, DType::F16) => {
+            (Kind::Added | Kind::AddedBefore, DType::F32) => {
+                tensor.as_slice::<f32>().ok()?.iter().map(|&added| hides(added)).collect()
+            }
+            (Kind::Added | Kind::AddedBefore, DType::F16) => {
                 tensor.as_slice::<f16>().ok()?.iter().map(|added| hides(added.to_f32())).collect()
             }
-            (Kind::Added | Kind::Hides, DType::Bool) => {
+            (Kind::Added | Kind::AddedBefore | Kind::Hides, DType::Bool) => {
                 let is_hidden = kind == Kind::Hides;
                 Some(tensor.bytes().iter().map(|&byte| (byte != 0) == is_hidden).collect())
             }

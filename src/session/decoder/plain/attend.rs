@@ -12,6 +12,9 @@ use super::trial::{Follows, Lengths, Trial};
 use super::{Part, refused_at};
 use crate::session::decoder::DecoderError;
 
+/// Scores are multiplied by at least this behind a mask: what hides a key still does, [`super::HIDDEN`] / 64 = -156.
+const LEAST_FACTOR: f32 = 1.0 / 64.0;
+
 /// Attention over a part of the cache for keys and one for values.
 pub(super) struct Attend {
     /// The place of the node whose first output is the result.
@@ -54,6 +57,8 @@ pub(super) struct Mask {
 pub(super) enum Kind {
     /// Added to scores, or true for keys that are seen.
     Added,
+    /// The same before scores are multiplied by a number, so that it is 0 or hides a key.
+    AddedBefore,
     /// True for keys that are hidden.
     Hides,
     /// One for each key that is shown, [sequences, keys].
@@ -260,11 +265,12 @@ impl Matcher<'_, '_> {
                 let (rest, factor) = self.scaled(maker).ok_or_else(|| unknown(Some(maker), "a factor of scores"))?;
                 scale *= factor;
                 rest
-            } else if maker.is("Add") && scale == 1.0 && cap == 0.0 {
+            } else if maker.is("Add") && scale >= LEAST_FACTOR && cap == 0.0 {
                 let (rest, mask) = if self.leads_to_product(a) { (a, b) } else { (b, a) };
-                masks.push(Mask { value: mask, kind: Kind::Added });
+                let kind = if scale == 1.0 { Kind::Added } else { Kind::AddedBefore };
+                masks.push(Mask { value: mask, kind });
                 rest
-            } else if maker.is("Where") && scale == 1.0 && cap == 0.0 {
+            } else if maker.is("Where") && scale >= LEAST_FACTOR && cap == 0.0 {
                 let Some(other) = maker.input(2) else { return Err(unknown(Some(maker), "a condition")) };
                 let fill = |value, trial: &mut Trial<'_>| {
                     trial.number(value, self.lengths).is_some_and(|fill| fill <= super::HIDDEN)

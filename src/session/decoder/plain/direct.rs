@@ -9,10 +9,17 @@ use super::{Pair, Part, list, made};
 use crate::session::decoder::DecoderError;
 use crate::session::decoder::rewrite::refused;
 
-/// Makes every node read the source of an Identity or of a Concat of one input. Where an output of the cache is such a
-/// copy, the node before it makes the output itself.
+/// Makes every node read the source of an Identity, of a Concat of one input or of a Cast to the type that its input
+/// has. Where an output of the cache is such a copy, the node before it makes the output itself.
 pub(super) fn skip_copies(graph: &mut Graph, pairs: &[Pair]) {
-    let is_copy = |node: &NodeDesc| node.inputs.len() == 1 && (node.is("Identity") || node.is("Concat"));
+    let facts = Facts::of(graph, true);
+    let is_copy = |node: &NodeDesc| {
+        let casts = || {
+            let to = node.attributes().dtype("to");
+            node.is("Cast") && node.input(0).zip(to).is_some_and(|(from, to)| facts.is(from, to))
+        };
+        node.inputs.len() == 1 && (node.is("Identity") || node.is("Concat") || casts())
+    };
     let mut origins: HashMap<ValueId, ValueId> = HashMap::new();
     for node in graph.nodes.iter().filter(|node| is_copy(node)) {
         if let Some((from, to)) = node.input(0).zip(node.output(0)) {

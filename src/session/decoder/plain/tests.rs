@@ -64,6 +64,9 @@ fn models() -> Vec<Model> {
             }
         }
     }
+    for (masked, kv_heads) in [(Masked::Table(None), 4), (Masked::Table(Some(5)), 2)] {
+        all.push(Model { masked, written: Written::Products, kv_heads, positions: true });
+    }
     all.push(Model { masked: Masked::Causal, written: Written::Standard, kv_heads: 2, positions: true });
     all
 }

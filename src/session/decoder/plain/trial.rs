@@ -14,6 +14,7 @@ use kiln_model::stop::Stop;
 use kiln_run::exec::BuildCx;
 use kiln_tensor::{DType, Tensor};
 
+use super::table::Table;
 use crate::session::decoder::rewrite::{OF_PAST, OF_TOTAL};
 use crate::session::evaluate::evaluate;
 
@@ -288,9 +289,10 @@ impl<'a> Trial<'a> {
         found
     }
 
-    /// A length beyond all numbers that a value depends on; `None` where one is too large to be tried.
+    /// A length beyond all numbers that a value depends on; `None` where one is too large to be tried. A table of
+    /// masks looks the same at all lengths that it has rows for, but for its window.
     pub(super) fn beyond(&self, value: ValueId) -> Option<usize> {
-        let mut most = 4i64;
+        let (mut most, mut rows) = (4i64, usize::MAX);
         let mut count = |number: i64| match number.saturating_abs() {
             number if number <= MOST_LENGTH => {
                 most = most.max(number);
@@ -306,11 +308,19 @@ impl<'a> Trial<'a> {
                 _ => true,
             });
             let mut constants = node.inputs.iter().flatten().filter_map(|input| self.graph.constant(*input));
-            if !is_tried || !constants.all(|constant| is_tried_of(constant, &mut count)) {
+            let is_tried_of = |constant: &Tensor| match Table::of(constant) {
+                Some(table) => {
+                    rows = rows.min(table.rows);
+                    table.window.is_none_or(|window| i64::try_from(window).is_ok_and(&mut count))
+                }
+                None => is_tried_of(constant, &mut count),
+            };
+            if !is_tried || !constants.all(is_tried_of) {
                 return None;
             }
         }
-        usize::try_from(most + 2).ok()
+        // Some more positions are tried behind such a length.
+        usize::try_from(most + 2).ok().filter(|most| most + 3 <= rows)
     }
 }
 

@@ -8,6 +8,8 @@ pub(super) const WORDS: usize = 13;
 pub(super) const SIZE: usize = 8;
 pub(super) const HEADS: usize = 4;
 pub(super) const HIDDEN: usize = 16;
+/// Positions of a table.
+const TABLE: usize = 24;
 
 /// The mask of later keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +28,9 @@ pub(super) enum Masked {
     Causal,
     /// Nothing.
     Nothing,
+    /// A table of all positions, cut to a step's lengths, before scores are scaled, as GPT-J and CodeGen have it: of all
+    /// earlier keys, or of a window of this many (GPT-Neo).
+    Table(Option<usize>),
     /// Chunks of four positions.
     Chunks,
 }
@@ -96,6 +101,20 @@ impl Export {
         let total = self.op("Add", &[past, new]);
         let (zero, one) = (self.number(0), self.number(1));
         [self.op("Range", &[past, total, one]), self.op("Range", &[zero, total, one])]
+    }
+
+    /// True for keys that are seen, [1, 1, new, total], cut from a table.
+    fn cut(&mut self, window: Option<usize>) -> ValueId {
+        let seen = |query: usize, key: usize| key <= query && window.is_none_or(|window| query - key < window);
+        let marks = (0..TABLE * TABLE).map(|at| u8::from(seen(at / TABLE, at % TABLE))).collect();
+        let table = self.build.constant(Tensor::from_vec([1, 1, TABLE, TABLE], marks).unwrap());
+        let (past, new) = (self.size(self.first_past, 2), self.size(self.tokens, 1));
+        let total = self.op("Add", &[past, new]);
+        let [from, to] = [past, total].map(|size| self.unsqueezed(size, &[0]));
+        let [zero, of_rows, of_columns] = [0, 2, 3].map(|number| self.list(&[number]));
+        let rows = self.op("Slice", &[table, from, to, of_rows]);
+        let both = self.op("Slice", &[rows, zero, to, of_columns]);
+        self.build.op("Cast", &[both], &[("to", Attr::Int(9))])
     }
 
     /// True for keys that are seen, [1, 1, new, total].
@@ -302,7 +321,10 @@ impl Model {
                 let join = |export: &mut Export, past, new| {
                     export.build.op("Concat", &[past, new], &[("axis", Attr::Int(-2))])
                 };
-                let present = [join(export, past_key, key), join(export, past_value, value)];
+                let mut present = [join(export, past_key, key), join(export, past_value, value)];
+                if let Masked::Table(_) = self.masked {
+                    present[0] = export.build.op("Cast", &[present[0]], &[("to", Attr::Int(1))]);
+                }
                 // Falcon leaves it to the products to repeat a single head.
                 let [keys, values] = match (self.masked, kv_heads) {
                     (Masked::Condition, 1) => present,
@@ -345,7 +367,11 @@ impl Model {
                 export.op("MatMul", &[query, columns])
             }
             _ => {
-                let scores = export.op("MatMul", &[query, columns]);
+                let mut scores = export.op("MatMul", &[query, columns]);
+                if let Masked::Table(window) = self.masked {
+                    let (seen, hidden) = (export.cut(window), export.float(f32::MIN));
+                    scores = export.op("Where", &[seen, scores, hidden]);
+                }
                 let root = export.float((SIZE as f32).sqrt());
                 let scores = export.op("Div", &[scores, root]);
                 match self.masked {
@@ -361,7 +387,7 @@ impl Model {
             }
         };
         let scores = match self.masked {
-            Masked::Nothing => scores,
+            Masked::Nothing | Masked::Table(_) => scores,
             Masked::Condition => {
                 let (seen, hidden) = (export.seen(self.masked), export.float(f32::NEG_INFINITY));
                 export.op("Where", &[seen, scores, hidden])
