@@ -7,6 +7,7 @@
 //! hand [states](states) of a fixed size from step to step.
 
 mod bias;
+pub(in crate::session) mod branch;
 pub mod choose;
 mod embedding;
 mod handed;
@@ -85,7 +86,11 @@ impl Rewritten {
         options: &SessionOptions,
         begun: &LoadClock,
     ) -> Result<Rewritten, DecoderError> {
-        let lowered = plain::lower(&mut graph, beside, options, begun.stop.as_ref())?;
+        let is_merged = branch::is_merged(&graph);
+        if is_merged {
+            graph = branch::taken(&graph, true)?;
+        }
+        let lowered = plain::lower(&mut graph, beside, is_merged, options, begun.stop.as_ref())?;
         let names: Vec<String> = lowered.biases.iter().map(|found| found.name.clone()).collect();
         let roles = rewrite::rewrite(&mut graph, beside, &names, &lowered.states)?;
         let roles = Roles { counts_one: lowered.counts_one, ..roles };
@@ -298,9 +303,9 @@ impl Decoder {
         }
     }
 
-    /// The most tokens of a sequence in a step.
+    /// The most tokens of a sequence that are read together.
     pub(super) fn most_tokens(&self) -> usize {
-        if self.roles.takes_one { 1 } else { usize::MAX }
+        if self.roles.takes_one && self.check_rows().is_err() { 1 } else { usize::MAX }
     }
 
     fn rows(&self, room: usize, options: &RunOptions) -> Result<Vec<Tensor>, DecoderError> {
@@ -342,6 +347,9 @@ impl Decoder {
             let counts: Vec<usize> = tokens.iter().map(|tokens| tokens.len()).collect();
             return Err(DecoderError::Tokens(format!("sequences get {counts:?} of them, not as many each and some")));
         }
+        if self.roles.takes_one && new > 1 {
+            return self.step_by_ones(cache, tokens, options);
+        }
         let own = |(sequence, &length): (usize, &usize)| (sequence, length..length.saturating_add(new));
         self.reserve(cache, &cache.lengths.iter().enumerate().map(own).collected(), options)?;
         let entry = |(sequence, &tokens)| Entry { sequence, before: cache.lengths[sequence], tokens };
@@ -351,6 +359,34 @@ impl Decoder {
         cache.states.take(&entries.iter().map(|entry| entry.sequence).collected(), states)?;
         cache.lengths.iter_mut().for_each(|length| *length += new);
         Ok(logits)
+    }
+
+    /// Several tokens of each sequence for a model whose steps have one: all in a step of as many rows, or where
+    /// sequences go on together, one after the other.
+    fn step_by_ones(
+        &self,
+        cache: &mut DecoderCache,
+        tokens: &[&[i64]],
+        options: &RunOptions,
+    ) -> Result<Tensor, DecoderError> {
+        if self.check_rows().is_ok() {
+            let named: Vec<(usize, &[i64])> = tokens.iter().copied().enumerate().collected();
+            return self.step_rows(cache, &named, Logits::Last, options);
+        }
+        self.check_rewinds()?;
+        let before = memory::copied(&cache.lengths);
+        let mut logits = None;
+        for at in 0..tokens[0].len() {
+            let one: Vec<&[i64]> = tokens.iter().map(|tokens| &tokens[at..=at]).collected();
+            match self.step(cache, &one, options) {
+                Ok(last) => logits = Some(last),
+                Err(error) => {
+                    cache.lengths = before;
+                    return Err(error);
+                }
+            }
+        }
+        logits.ok_or_else(|| DecoderError::Tokens("no sequence gets any".to_owned()))
     }
 
     /// Appends tokens to some sequences of the cache, any number to each, and returns the logits after the last one of
@@ -389,6 +425,9 @@ impl Decoder {
         let refused = |what: &str| DecoderError::Tokens(format!("sequence {sequence} {what}"));
         let before = *cache.lengths.get(sequence).ok_or_else(|| refused("is none of the cache's"))?;
         let last = tokens.len().checked_sub(1).ok_or_else(|| refused("gets none"))?;
+        if self.roles.takes_one && last > 0 {
+            return self.step_rows(cache, &[(sequence, tokens)], Logits::Last, options);
+        }
         self.reserve(cache, &[(sequence, before..before.saturating_add(tokens.len()))], options)?;
         let served = self.serve(cache, &[Entry { sequence, before, tokens }], vec![last], options)?;
         cache.states.take(&[sequence], served.states)?;

@@ -5,7 +5,6 @@
 //! decoder with a cache is a [`Decoder`] whose steps have one token. All steps get these tensors without a copy, and
 //! its own cache grows in place. A merged decoder contains both decoders ([`branch`]).
 
-mod branch;
 mod packed;
 #[cfg(test)]
 mod tests;
@@ -21,7 +20,7 @@ use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::compile::{input_ports, output_ports};
 use super::decoder::rewrite::{drop_unread, refused};
-use super::decoder::{Decoder, DecoderCache, DecoderError};
+use super::decoder::{Decoder, DecoderCache, DecoderError, branch};
 use super::generate::{GenerateOptions, Generator, ROOM};
 use super::{LoadClock, Port, RunOptions, Session, SessionOptions, attempt};
 

@@ -8,12 +8,13 @@
 //! This is done where both are found to be equal. Copies of the cache, and sizes that no step changes, are first read
 //! from their sources ([`direct`]). [`attend`] matches the operators. Masks are computed for a few lengths beyond all
 //! numbers that they depend on ([`trial`]); they must show each query its own and all earlier positions, or a window of
-//! the last ones. Positions that the graph counts from the length of the past become the input `position_ids`. Biases
-//! by the distance of two positions become an input too ([`super::bias`]), where steps have one token. No other node
-//! may read a value that changes with that length.
+//! the last ones. Positions that the graph counts from the length of the past become the input `position_ids`, and so
+//! does, if nothing else helps, that length itself ([`past`]). Biases by the distance of two positions become an input
+//! too ([`super::bias`]), where steps have one token. No other node may read a value that changes with that length.
 
 mod attend;
 mod direct;
+mod past;
 mod positions;
 mod sizes;
 mod table;
@@ -70,7 +71,7 @@ pub(super) struct Lowered {
 }
 
 /// Rewrites attention over joined keys and values, if there is any. The inputs `beside` are the same in all steps of a
-/// text.
+/// text. `is_branch` tells whether the graph is the branch with a cache of a merged decoder.
 ///
 /// # Errors
 ///
@@ -78,8 +79,49 @@ pub(super) struct Lowered {
 pub(super) fn lower(
     graph: &mut Graph,
     beside: &[String],
+    is_branch: bool,
     options: &SessionOptions,
     stop: Option<&Stop>,
+) -> Result<Lowered, DecoderError> {
+    let written = graph.clone();
+    let mut first = None;
+    for way in WAYS.into_iter().filter(|way| !way.of_one_token || is_branch) {
+        match lower_by(graph, beside, options, stop, way) {
+            Ok(lowered) => return Ok(lowered),
+            Err(reason) => {
+                first.get_or_insert(reason);
+                graph.clone_from(&written);
+            }
+        }
+    }
+    Err(first.unwrap_or_else(|| refused("no way was tried")))
+}
+
+/// A way to lower a graph.
+#[derive(Clone, Copy)]
+struct Way {
+    /// Whether steps have one token. Exporters write the branch with a cache of a merged decoder for such steps, many
+    /// without a mask.
+    of_one_token: bool,
+    /// Whether the length of the past as a number is replaced ([`past`]). All sequences are then as long as the first.
+    of_one_length: bool,
+}
+
+/// The ways in the order in which they are tried: the first restricts least.
+const WAYS: [Way; 4] = [
+    Way { of_one_token: false, of_one_length: false },
+    Way { of_one_token: false, of_one_length: true },
+    Way { of_one_token: true, of_one_length: false },
+    Way { of_one_token: true, of_one_length: true },
+];
+
+/// [`lower`] in one way.
+fn lower_by(
+    graph: &mut Graph,
+    beside: &[String],
+    options: &SessionOptions,
+    stop: Option<&Stop>,
+    way: Way,
 ) -> Result<Lowered, DecoderError> {
     let (states, pairs): (Vec<Pair>, Vec<Pair>) =
         pairs(graph, &options.alias)?.into_iter().partition(|pair| State::at(graph, pair.past).is_some());
@@ -96,7 +138,8 @@ pub(super) fn lower(
     sizes::declare(graph, &pairs);
     let parts: Result<Vec<Part>, DecoderError> = pairs.into_iter().map(|pair| part(graph, pair)).collect();
     let mut parts = parts?;
-    let (tokens, mask) = name_dimensions(graph, &parts, beside)?;
+    let (tokens, mask) = name_dimensions(graph, &parts, beside, way)?;
+    let row = positions::of_row(graph, tokens);
     direct::settle_sizes(graph, &parts, tokens)?;
     for node in &graph.nodes {
         let joins = node.is("Concat") && [2, -2].contains(&node.attributes().int("axis"));
@@ -121,14 +164,19 @@ pub(super) fn lower(
         return Err(refused(format!("input '{name}' is for {batch} sequences of {new} tokens, more than are tried")));
     }
     let ids = |graph: &Graph| graph.inputs.iter().copied().find(|&input| graph.value(input).name == IDS);
-    let counted = {
+    let (counted, numbers) = {
         let facts = Facts::of(graph, true);
         let given = Given { mask, positions: ids(graph) };
-        positions::counted(&mut Trial::new(graph, &facts, given, build.clone(), stop), &lengths, &parts, mask)
+        let mut trial = Trial::new(graph, &facts, given, build.clone(), stop);
+        let counted = positions::counted(&mut trial, &lengths, &parts, mask);
+        let numbers = way.of_one_length.then(|| past::found(&mut trial, &lengths, &parts, mask));
+        (counted, numbers.unwrap_or_default())
     };
     // Graphs of biases count positions from the length of the past, as in the model.
     let original = (grid.new == Some(1)).then(|| graph.clone());
-    let of_one = positions::replace(graph, counted, tokens)?;
+    let mut of_one = positions::replace(graph, counted, tokens)?;
+    of_one.extend(row);
+    of_one.extend(past::replace(graph, numbers, tokens)?);
     let given = Given { mask, positions: ids(graph) };
     let mut used = vec![0usize; parts.len()];
     let mut tried: Vec<(bool, Vec<Mask>, Option<usize>)> = Vec::new();
@@ -193,6 +241,7 @@ fn name_dimensions(
     graph: &mut Graph,
     parts: &[Part],
     beside: &[String],
+    way: Way,
 ) -> Result<(ValueId, Option<ValueId>), DecoderError> {
     let (mut tokens, mut mask) = (None, None);
     let named = |dim: &Dim, name: &str| match dim {
@@ -214,6 +263,9 @@ fn name_dimensions(
                 return Err(refused(format!("input '{}' has a fixed length", info.name)));
             }
             (dims[0], dims[1]) = (named(&dims[0], BATCH), named(&dims[1], second));
+            if way.of_one_token && second == NEW && dims[1] == Dim::from(NEW) {
+                dims[1] = Dim::Fixed(1);
+            }
             match info.name.as_str() {
                 "attention_mask" => mask = Some(value),
                 IDS => {}

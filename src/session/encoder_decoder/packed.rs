@@ -8,6 +8,7 @@ use super::{
     states_of, steps_of, within,
 };
 use crate::packed;
+use crate::session::decoder::branch;
 use crate::session::decoder::packed::{of_session, user};
 use crate::session::decoder::rewrite::refused;
 use crate::session::decoder::{Decoder, DecoderError};
@@ -90,7 +91,7 @@ impl EncoderDecoder {
             };
             let Some([encoder, cross]) = attempt(of_encoder, begun, kept)? else { return Ok(None) };
             let is_merged = files.with_past.is_none();
-            let steps = move |graph| steps_of(if is_merged { super::branch::taken(&graph, true)? } else { graph });
+            let steps = move |graph| steps_of(if is_merged { branch::taken(&graph, true)? } else { graph });
             let find = || Decoder::find_packed(files.steps(), of_steps, &of_steps_user, options, begun, steps);
             let Some(decoder) = attempt(of_steps, begun, find)? else { return Ok(None) };
             // Kept parts may belong to different models, and then do not fit together.

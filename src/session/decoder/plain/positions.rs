@@ -10,6 +10,9 @@ use super::trial::{Follows, Lengths, Trial};
 use super::{IDS, Part, list, made};
 use crate::session::decoder::DecoderError;
 
+/// The input that has the numbers of new positions once for all sequences.
+const ROW: &str = "cache_position";
+
 /// A value with the numbers of the new positions, counted from the length of the past.
 pub(super) struct Counted {
     value: ValueId,
@@ -95,23 +98,41 @@ fn rows_of_table(trial: &mut Trial<'_>, node: &NodeDesc, value: ValueId, all: &[
     Some(Counted { value, dtype: DType::I64, rank: 1, of_each: false, table: Some(table) })
 }
 
+/// The input `position_ids`, which is added to a graph that has none.
+pub(super) fn ids(graph: &mut Graph, tokens: ValueId) -> ValueId {
+    if let Some(ids) = graph.inputs.iter().copied().find(|&input| graph.value(input).name == IDS) {
+        return ids;
+    }
+    for info in graph.values.iter_mut().filter(|info| info.name == IDS) {
+        info.name.push_str("#counted");
+    }
+    let (name, dims) = (IDS.to_owned(), graph.value(tokens).dims.clone());
+    let ids = graph.add_value(ValueInfo { name, dtype: Some(DType::I64), dims, ..ValueInfo::default() });
+    graph.inputs.push(ids);
+    ids
+}
+
+/// Takes `cache_position`, the numbers of the new positions of all sequences [new], from the input `position_ids`
+/// instead, as optimum writes it for Whisper. Returns its value.
+pub(super) fn of_row(graph: &mut Graph, tokens: ValueId) -> Option<ValueId> {
+    let is_row = |&input: &ValueId| {
+        let info = graph.value(input);
+        let rank = info.dims.as_ref().map(Vec::len);
+        info.name == ROW && info.dtype == Some(DType::I64) && rank.is_none_or(|rank| rank == 1)
+    };
+    let row = graph.inputs.iter().copied().find(is_row)?;
+    graph.inputs.retain(|&input| input != row);
+    let (ids, zero) = (ids(graph, tokens), graph.add_constant("zero", Tensor::scalar(0i64)));
+    graph.nodes.insert(0, made("Gather", Attrs::new(), vec![Some(ids), Some(zero)], row));
+    Some(row)
+}
+
 /// Takes counted positions from the input `position_ids` instead. Returns the values with a single list, that of the
 /// first sequence, for all sequences.
 pub(super) fn replace(graph: &mut Graph, counted: Vec<Counted>, tokens: ValueId) -> Result<Vec<ValueId>, DecoderError> {
     let (mut steps, mut of_one) = (Vec::new(), Vec::new());
     for Counted { value, dtype, rank, of_each, table } in counted {
-        let ids = match graph.inputs.iter().copied().find(|&input| graph.value(input).name == IDS) {
-            Some(ids) => ids,
-            None => {
-                for info in graph.values.iter_mut().filter(|info| info.name == IDS) {
-                    info.name.push_str("#counted");
-                }
-                let (name, dims) = (IDS.to_owned(), graph.value(tokens).dims.clone());
-                let ids = graph.add_value(ValueInfo { name, dtype: Some(DType::I64), dims, ..ValueInfo::default() });
-                graph.inputs.push(ids);
-                ids
-            }
-        };
+        let ids = ids(graph, tokens);
         // No other node may make the value.
         let outputs = graph.nodes.iter_mut().flat_map(|node| &mut node.outputs);
         outputs.filter(|output| **output == Some(value)).for_each(|output| *output = None);

@@ -21,7 +21,11 @@ fn text(count: usize, seed: usize) -> Vec<i64> {
 
 /// The logits after a text that a session computes as a whole on the model's own graph.
 fn whole(model: &Model, text: &[i64]) -> Vec<f32> {
-    let session = Session::from_graph(model.graph(), &options()).unwrap();
+    whole_of(model.graph(), model, text)
+}
+
+fn whole_of(graph: Graph, model: &Model, text: &[i64]) -> Vec<f32> {
+    let session = Session::from_graph(graph, &options()).unwrap();
     let row = |values: Vec<i64>| Tensor::from_vec([1, text.len()], values).unwrap();
     let mut inputs = Vec::new();
     let ports: Vec<String> = session.inputs().iter().map(|port| port.name.clone()).collect();
@@ -126,6 +130,147 @@ fn sequences_of_a_batch_have_lengths_of_their_own() {
     // Without position_ids, the graph counts those of one sequence.
     let decoder = Decoder::from_graph(Model { positions: false, ..model }.graph(), &options()).unwrap();
     assert!(matches!(decoder.cache(2, 16, 16), Err(DecoderError::Cache(_))));
+}
+
+/// The graph with positions that it computes as M2M-100 and XGLM do: tokens that are no padding are counted, from the
+/// length of the past on, and padding has position 0.
+fn counting_tokens(model: &Model, padding: i64) -> Graph {
+    let mut graph = model.graph();
+    let input = |graph: &Graph, name: &str| {
+        graph.inputs.iter().copied().find(|&input| graph.value(input).name == name).unwrap()
+    };
+    let [ids, tokens, past] = ["position_ids", "input_ids", "past_key_values.0.key"].map(|name| input(&graph, name));
+    graph.inputs.retain(|&input| input != ids);
+    let padding = graph.add_constant("padding", Tensor::scalar(padding));
+    let [one, two] = [1i64, 2].map(|number| graph.add_constant("number", Tensor::scalar(number)));
+    let [is_padding, is_text, counts, sum, shape, length, all, before] =
+        ["is_padding", "is_text", "counts", "sum", "shape", "length", "all", "before"].map(|name| graph.fresh(name));
+    let to_i64 = Attrs::from([("to".to_owned(), Attr::Int(7))]);
+    let steps = [
+        made("Equal", Attrs::new(), vec![Some(tokens), Some(padding)], is_padding),
+        made("Not", Attrs::new(), vec![Some(is_padding)], is_text),
+        made("Cast", to_i64, vec![Some(is_text)], counts),
+        made("CumSum", Attrs::new(), vec![Some(counts), Some(one)], sum),
+        made("Shape", Attrs::new(), vec![Some(past)], shape),
+        made("Gather", Attrs::new(), vec![Some(shape), Some(two)], length),
+        made("Add", Attrs::new(), vec![Some(sum), Some(length)], all),
+        made("Sub", Attrs::new(), vec![Some(all), Some(one)], before),
+        made("Mul", Attrs::new(), vec![Some(before), Some(counts)], ids),
+    ];
+    graph.nodes.splice(0..0, steps);
+    graph
+}
+
+#[test]
+fn positions_that_follow_from_tokens_are_counted_from_the_length_of_the_past() {
+    for masked in [Masked::Triangle, Masked::Compared, Masked::Table(None)] {
+        let model = Model { masked, written: Written::Products, kv_heads: 4, positions: true };
+        let text = [2, 9, 4, 0, 10, 8, 7, 7, 3];
+        // No token of the text is padding, or the last one.
+        for padding in [WORDS as i64, 3] {
+            let graph = || counting_tokens(&model, padding);
+            let decoder = Decoder::from_graph(graph(), &options()).unwrap_or_else(|error| panic!("{error}"));
+            assert!(matches!(decoder.cache(2, 16, 16), Err(DecoderError::Cache(_))), "one length for all sequences");
+            let mut cache = decoder.cache(1, 4, 20).unwrap();
+            for (from, to) in [(0, 4), (4, 5), (5, 8), (8, 9)] {
+                let logits = decoder.step(&mut cache, &[&text[from..to]], &RunOptions::default()).unwrap();
+                let expected = whole_of(graph(), &model, &text[..to]);
+                close(logits.as_slice().unwrap(), &expected, &format!("{model:?}, padding {padding}, {to} positions"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_branch_whose_masks_hide_nothing_takes_steps_of_one_token() {
+    for kv_heads in [2, 4] {
+        let hides = Model { masked: Masked::Compared, written: Written::Products, kv_heads, positions: true };
+        let model = Model { masked: Masked::Nothing, ..hides };
+        let decoder = Decoder::from_graph(merged(&model), &options()).unwrap_or_else(|error| panic!("{error}"));
+        let texts = [text(9, 1), text(9, 2)];
+        let mut cache = decoder.cache(2, 4, 20).unwrap();
+        for (from, to) in [(0, 1), (1, 6), (6, 7), (7, 9)] {
+            let tokens = [&texts[0][from..to], &texts[1][from..to]];
+            let logits = decoder.step(&mut cache, &tokens, &RunOptions::default()).unwrap();
+            let logits = logits.as_slice::<f32>().unwrap();
+            for (sequence, text) in texts.iter().enumerate() {
+                let own = &logits[sequence * WORDS..][..WORDS];
+                close(own, &whole(&hides, &text[..to]), &format!("{model:?}, {to} positions"));
+            }
+        }
+        // A step that fails, because the cache has no room for its last token, changes no length.
+        assert!(decoder.step(&mut cache, &[&[1; 12], &[2; 12]], &RunOptions::default()).is_err());
+        assert_eq!(cache.lengths(), [9, 9]);
+        let logits = decoder.step_one(&mut cache, 1, &[4, 7], &RunOptions::default()).unwrap();
+        close(logits.as_slice().unwrap(), &whole(&hides, &[&texts[1][..], &[4, 7]].concat()), "one sequence");
+    }
+    // One that counts positions of one sequence for all reads token after token.
+    let hides = Model { masked: Masked::Compared, written: Written::Products, kv_heads: 4, positions: false };
+    let decoder = Decoder::from_graph(merged(&Model { masked: Masked::Nothing, ..hides }), &options()).unwrap();
+    let mut cache = decoder.cache(1, 4, 8).unwrap();
+    let text = text(6, 1);
+    let logits = decoder.step(&mut cache, &[&text], &RunOptions::default()).unwrap();
+    close(logits.as_slice().unwrap(), &whole(&hides, &text), "token after token");
+    assert!(decoder.step(&mut cache, &[&[1, 2, 3]], &RunOptions::default()).is_err());
+    assert_eq!(cache.lengths(), [6]);
+}
+
+/// The model as optimum's legacy exports merge it: an If on `use_cache_branch`, one branch for each kind of step.
+fn merged(model: &Model) -> Graph {
+    let mut graph = model.graph();
+    let (then, other) = (model.graph(), Model { masked: Masked::Triangle, ..*model }.graph());
+    let flag = graph.fresh("use_cache_branch");
+    "use_cache_branch".clone_into(&mut graph.values[flag.index()].name);
+    graph.values[flag.index()].dtype = Some(DType::Bool);
+    graph.values[flag.index()].dims = Some(vec![Dim::Fixed(1)]);
+    let branches = [("then_branch", then), ("else_branch", other)];
+    let attrs = branches.into_iter().map(|(name, body)| (name.to_owned(), Attr::Graph(body.into()))).collect();
+    let inputs = [flag].into_iter().chain(graph.inputs.iter().copied()).map(Some).collect();
+    let outputs = graph.outputs.iter().copied().map(Some).collect();
+    let step = made("If", attrs, inputs, graph.outputs[0]);
+    graph.nodes = vec![NodeDesc { outputs, ..step }];
+    graph.inputs.push(flag);
+    graph
+}
+
+#[test]
+fn a_merged_decoder_is_its_branch_with_a_cache() {
+    for masked in [Masked::Compared, Masked::Nothing] {
+        let model = Model { masked, written: Written::Products, kv_heads: 2, positions: true };
+        let decoder = Decoder::from_graph(merged(&model), &options()).unwrap_or_else(|error| panic!("{error}"));
+        let text = text(9, 1);
+        let mut cache = decoder.cache(1, 4, 20).unwrap();
+        for (from, to) in [(0, 5), (5, 6), (6, 9)] {
+            let logits = decoder.step(&mut cache, &[&text[from..to]], &RunOptions::default()).unwrap();
+            let hides = Model { masked: Masked::Compared, ..model };
+            close(logits.as_slice().unwrap(), &whole(&hides, &text[..to]), &format!("{model:?}, {to} positions"));
+        }
+    }
+}
+
+#[test]
+fn positions_in_one_row_for_all_sequences_are_taken_from_those_of_the_first() {
+    for masked in [Masked::Compared, Masked::Table(None)] {
+        let model = Model { masked, written: Written::Products, kv_heads: 4, positions: true };
+        let mut graph = model.graph();
+        let ids = graph.inputs.iter().copied().find(|&input| graph.value(input).name == IDS).unwrap();
+        "ids".clone_into(&mut graph.values[ids.index()].name);
+        let row = graph.fresh("row");
+        let info = &mut graph.values[row.index()];
+        (info.name, info.dtype) = ("cache_position".to_owned(), Some(DType::I64));
+        info.dims = Some(vec!["decoder_sequence_length".into()]);
+        let first = list(&mut graph, "first", vec![0]).unwrap();
+        graph.nodes.insert(0, made("Unsqueeze", Attrs::new(), vec![Some(row), Some(first)], ids));
+        graph.inputs.iter_mut().filter(|input| **input == ids).for_each(|input| *input = row);
+        let decoder = Decoder::from_graph(graph, &options()).unwrap_or_else(|error| panic!("{error}"));
+        assert!(matches!(decoder.cache(2, 16, 16), Err(DecoderError::Cache(_))), "one row for all sequences");
+        let (mut cache, text) = (decoder.cache(1, 4, 20).unwrap(), text(9, 1));
+        for (from, to) in [(0, 4), (4, 5), (5, 9)] {
+            let logits = decoder.step(&mut cache, &[&text[from..to]], &RunOptions::default()).unwrap();
+            let hides = Model { masked: Masked::Compared, ..model };
+            close(logits.as_slice().unwrap(), &whole(&hides, &text[..to]), &format!("{model:?}, {to} positions"));
+        }
+    }
 }
 
 #[test]

@@ -6,14 +6,14 @@ use hashbrown::HashMap;
 use kiln_model::ir::{Attr, Graph, NodeDesc, ValueId, ValueInfo};
 use kiln_tensor::{BoolByte, Tensor};
 
-use crate::session::decoder::DecoderError;
-use crate::session::decoder::rewrite::{drop_unread, refused};
+use super::DecoderError;
+use super::rewrite::{drop_unread, refused};
 
 /// The input that tells whether there is a cache.
 const FLAG: &str = "use_cache_branch";
 
 /// Whether a graph is a merged decoder.
-pub(super) fn is_merged(graph: &Graph) -> bool {
+pub(in crate::session) fn is_merged(graph: &Graph) -> bool {
     graph.inputs.iter().any(|&input| graph.value(input).name == FLAG)
 }
 
@@ -22,7 +22,7 @@ pub(super) fn is_merged(graph: &Graph) -> bool {
 /// # Errors
 ///
 /// Where an If on the flag is not as exporters write it.
-pub(super) fn taken(merged: &Graph, has_cache: bool) -> Result<Graph, DecoderError> {
+pub(in crate::session) fn taken(merged: &Graph, has_cache: bool) -> Result<Graph, DecoderError> {
     let mut graph = merged.clone();
     let Some(flag) = graph.inputs.iter().copied().find(|&input| graph.value(input).name == FLAG) else {
         return Err(refused(format!("no input is '{FLAG}'")));
