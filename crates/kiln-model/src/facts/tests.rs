@@ -80,6 +80,23 @@ fn sizes_that_exporters_hold_against_minus_one_are_followed() {
 }
 
 #[test]
+fn ranges_from_a_size_to_the_same_size_and_more_have_known_lengths() {
+    let mut build = GraphBuilder::new("positions", 17);
+    let past = build.input("past", DType::F32, ["n".into(), 2.into()]);
+    let number = |build: &mut GraphBuilder, value: i64| build.constant(Tensor::scalar(value));
+    let [zero, one, two, three] = [0, 1, 2, 3].map(|value| number(&mut build, value));
+    let shape = build.op("Shape", &[past], &[]);
+    let length = build.op("Gather", &[shape, zero], &[]);
+    let longer = build.op("Add", &[length, three], &[]);
+    let ranges = [[length, longer, one], [longer, length, one], [length, longer, two], [zero, longer, one]];
+    let ranges = ranges.map(|bounds| build.op("Range", &bounds, &[]));
+    ranges.iter().zip(["a", "b", "c", "d"]).for_each(|(&range, name)| build.output(name, range));
+    let facts = Facts::of(&build.finish(), true);
+    let lengths = ranges.map(|range| facts.dims(range).unwrap()[0].known());
+    assert_eq!(lengths, [Some(3), Some(0), None, None]);
+}
+
+#[test]
 fn what_overflows_is_not_known() {
     let mut sizes = Sizes::default();
     for size in [

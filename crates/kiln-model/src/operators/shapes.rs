@@ -150,7 +150,15 @@ pub(super) fn tile(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
 pub(super) fn range(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
     let bounds = [view.number(0), view.number(1), view.number(2)];
     if bounds.contains(&Err(Open::Unknown)) {
-        return Ok(one(sizes.fresh()));
+        // From a size to the same size plus a number, as positions behind a past are counted.
+        return Ok(one(match (view.size(0), view.size(1), view.size(2)) {
+            (Ok(Size::Symbol { id, plus }), Ok(Size::Symbol { id: same, plus: limit }), Ok(Size::Known(1)))
+                if id == same =>
+            {
+                Size::Known(limit.saturating_sub(plus).max(0))
+            }
+            _ => sizes.fresh(),
+        }));
     }
     let [start, limit, delta] = bounds;
     let (start, limit, delta) = (start?, limit?, delta?);

@@ -37,7 +37,9 @@ pub(super) fn counted(trial: &mut Trial<'_>, all: &[Lengths], parts: &[Part], ma
         for &value in node.outputs.iter().flatten() {
             let rank = facts.rank(value).filter(|rank| (1..=3).contains(rank));
             let is_integer = facts.is(value, DType::I64) || facts.is(value, DType::I32);
-            let counted = rank.filter(|_| is_integer && !node.is("Shape")).and_then(|rank| {
+            // A list of one length is no list of positions, though one token makes them equal.
+            let is_length = facts.get(value).elements.is_some();
+            let counted = rank.filter(|_| is_integer && !is_length && !node.is("Shape")).and_then(|rank| {
                 let of_each = counts(trial, value, rank, all)?;
                 let dtype = if facts.is(value, DType::I64) { DType::I64 } else { DType::I32 };
                 Some(Counted { value, dtype, rank, of_each, table: None })

@@ -97,7 +97,12 @@ impl Export {
 
     /// The numbers of the new positions [new] and of all keys [total].
     fn counted(&mut self) -> [ValueId; 2] {
-        let (past, new) = (self.size(self.first_past, 2), self.size(self.tokens, 1));
+        // The length of the past by way of a list, as GPT-2 has it.
+        let shape = self.op("Shape", &[self.first_past]);
+        let [from, to, axis] = [-2, -1, 0].map(|number| self.list(&[number]));
+        let cut = self.op("Slice", &[shape, from, to]);
+        let past = self.op("Squeeze", &[cut, axis]);
+        let new = self.size(self.tokens, 1);
         let total = self.op("Add", &[past, new]);
         let (zero, one) = (self.number(0), self.number(1));
         [self.op("Range", &[past, total, one]), self.op("Range", &[zero, total, one])]
@@ -359,7 +364,7 @@ impl Model {
         };
         let scores = match self.masked {
             // torch scales both sides by the root of the scale, others the scores.
-            Masked::Triangle => {
+            Masked::Triangle | Masked::Nothing => {
                 let [query, columns] = [query, columns].map(|of| {
                     let scale = export.scale(query);
                     export.op("Mul", &[of, scale])
