@@ -7,6 +7,7 @@
 pub(crate) mod chat;
 mod exported;
 pub(crate) mod folder;
+mod hub;
 pub(crate) mod stream;
 
 use std::borrow::Borrow;
@@ -39,9 +40,13 @@ const TOKENS: &str = "input_ids";
 /// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The folder: genai_config.json, the ONNX file that it names, and tokenizer.json; or config.json,
-    /// encoder_model.onnx, the decoder's files, and tokenizer.json
+    /// The folder: genai_config.json, the ONNX file that it names, and tokenizer.json; or config.json, tokenizer.json,
+    /// and model.onnx, decoder_model_merged.onnx, or encoder_model.onnx and the decoder's files, in the folder or in
+    /// its folder onnx
     model: PathBuf,
+    /// The decoder's ONNX file in a folder with config.json, such as onnx/model_q4.onnx
+    #[arg(long, value_name = "FILE")]
+    model_file: Option<PathBuf>,
     /// The text that the model continues, or that its encoder reads
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true, required_unless_present = "inputs")]
     prompt: Option<String>,
@@ -137,7 +142,12 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     if args.stop.iter().any(String::is_empty) {
         return Err(Failure::usage("--stop: an empty text would end everything"));
     }
-    if !args.model.join("genai_config.json").exists()
+    let is_built = args.model.join("genai_config.json").exists();
+    if is_built && args.model_file.is_some() {
+        return Err(Failure::usage("--model-file: genai_config.json names the ONNX file"));
+    }
+    if !is_built
+        && args.model_file.is_none()
         && let Some(exported) = Exported::read(&args.model)?
     {
         return answer(args, &exported, &options, screen);
@@ -146,7 +156,16 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
         let flag = if args.inputs.is_empty() { "--decoder-prompt" } else { "--input" };
         return Err(Failure::usage(format!("{flag} is for folders of an encoder and a decoder")));
     }
-    let folder = Folder::read(&args.model)?;
+    let folder = match !is_built && hub::is_hub(&args.model) {
+        true => {
+            let folder = hub::read(&args.model, args.model_file.as_deref())?;
+            if !args.choice.greedy {
+                folder.search.check_beams()?;
+            }
+            folder
+        }
+        false => Folder::read(&args.model)?,
+    };
     let path = args.model.join("tokenizer.json");
     let tokenizer = read_tokenizer(&path)?;
     let prompt = prompt(args, &folder, &tokenizer)?;
@@ -181,7 +200,7 @@ fn answer(args: &Args, exported: &Exported, options: &SessionOptions, screen: &m
         return Err(Failure::usage("--chat is for models that continue a text, and this one has an encoder"));
     }
     if !args.choice.greedy {
-        exported.check_beams()?;
+        exported.search.check_beams()?;
     }
     let tokenizer = read_tokenizer(&args.model.join("tokenizer.json"))?;
     let prompt = match &args.prompt {

@@ -107,17 +107,6 @@ impl Exported {
             Err(open) => Err(Failure::usage(format!("{open}: --decoder-prompt says what its texts begin with"))),
         }
     }
-
-    /// Refuses beam search, which is more than choosing the likeliest token each time.
-    pub(super) fn check_beams(&self) -> Outcome {
-        match self.search.num_beams {
-            Some(beams @ 2..) => Err(Failure::new(
-                Code::Unsupported,
-                anyhow::anyhow!("num_beams is {beams}: there is no beam search; --greedy takes the likeliest tokens"),
-            )),
-            _ => Ok(()),
-        }
-    }
 }
 
 /// The forced tokens of the places after the first one, in order.
@@ -131,7 +120,7 @@ fn at_places(mut places: Vec<(usize, Option<i64>)>) -> Result<Vec<i64>, String> 
 }
 
 /// A file of JSON, if it exists.
-fn file<T: DeserializeOwned>(path: &Path) -> Outcome<Option<T>> {
+pub(super) fn file<T: DeserializeOwned>(path: &Path) -> Outcome<Option<T>> {
     if !path.exists() {
         return Ok(None);
     }
@@ -160,7 +149,7 @@ mod tests {
         let read = exported(config, generation).unwrap();
         assert_eq!((read.begin().unwrap(), read.ends.clone(), read.context), (vec![5, 6], vec![7, 8, 0], 30));
         assert_eq!((read.search.do_sample, read.search.top_k), (true, Some(9)));
-        assert_eq!(read.check_beams().unwrap_err().code(), Code::Unsupported);
+        assert_eq!(read.search.check_beams().unwrap_err().code(), Code::Unsupported);
         assert_eq!(exported(r#"{"decoder_start_token_id": 2}"#, "{}").unwrap().context, CONTEXT);
         let of_sounds = r#"{"decoder_start_token_id": 2, "max_target_positions": 448}"#;
         assert_eq!(exported(of_sounds, "{}").unwrap().context, 448);

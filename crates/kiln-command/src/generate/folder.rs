@@ -14,7 +14,7 @@ pub(crate) struct Folder {
     /// The ONNX file of the decoder.
     pub(crate) model: PathBuf,
     /// The ONNX file that makes embeddings of tokens, where the decoder reads embeddings.
-    embedding: Option<PathBuf>,
+    pub(super) embedding: Option<PathBuf>,
     /// Tokens that end a text.
     pub(crate) ends: Vec<i64>,
     /// The token that begins a text.
@@ -63,6 +63,17 @@ impl Wish {
 }
 
 impl Search {
+    /// Refuses beam search, which is more than choosing the likeliest token each time.
+    pub(super) fn check_beams(&self) -> Outcome {
+        match self.num_beams {
+            Some(beams @ 2..) => {
+                let what = "there is no beam search; --greedy takes the likeliest tokens";
+                Err(Failure::new(Code::Unsupported, anyhow::anyhow!("num_beams is {beams}: {what}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The requested settings, completed by the folder's. The likeliest token is taken unless one of them asks for
     /// drawing.
     pub(crate) fn sampling(&self, wish: &Wish) -> Sampling {

@@ -43,6 +43,36 @@ fn a_text_goes_on_until_the_model_ends_it() {
 }
 
 #[test]
+fn a_folder_of_optimum_or_transformers_js_says_the_same() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    fs::remove_file(path("genai_config.json")).unwrap();
+    generate(folder.path(), &["--prompt", "v"]).fails(2, &["cannot read", "genai_config.json"]);
+    fs::write(path("config.json"), r#"{"bos_token_id": 1, "eos_token_id": 2, "n_positions": 64}"#).unwrap();
+    assert_eq!(said(folder.path(), &["--prompt", "v"]).0, "wxyz\u{e4}!");
+    // transformers.js has a folder of ONNX files in several precisions.
+    fs::create_dir(path("onnx")).unwrap();
+    fs::rename(path("model.onnx"), path("onnx/model.onnx")).unwrap();
+    assert_eq!(said(folder.path(), &["--prompt", "v"]).0, "wxyz\u{e4}!");
+    fs::rename(path("onnx/model.onnx"), path("onnx/model_q4.onnx")).unwrap();
+    generate(folder.path(), &["--prompt", "v"]).fails(2, &["neither model.onnx", "--model-file"]);
+    assert_eq!(said(folder.path(), &["--prompt", "v", "--model-file", "onnx/model_q4.onnx"]).0, "wxyz\u{e4}!");
+    generate(folder.path(), &["--prompt", "v", "--model-file", "none.onnx"]).fails(2, &["none.onnx"]);
+    // Its texts end as generation_config.json says.
+    let settings = |text: &str| fs::write(path("generation_config.json"), text).unwrap();
+    let flags = |more: &[&'static str]| [&["--prompt", "v", "--model-file", "onnx/model_q4.onnx"], more].concat();
+    settings(&json!({"eos_token_id": byte(b'y'), "max_length": 40}).to_string());
+    assert_eq!(said(folder.path(), &flags(&[])).0, "wx");
+    settings(r#"{"num_beams": 4}"#);
+    generate(folder.path(), &flags(&[])).fails(3, &["num_beams is 4", "--greedy"]);
+    assert_eq!(said(folder.path(), &flags(&["--greedy"])).0, "wxyz\u{e4}!");
+    settings("{");
+    generate(folder.path(), &flags(&[])).fails(2, &["generation_config.json"]);
+    fs::write(path("genai_config.json"), config().to_string()).unwrap();
+    generate(folder.path(), &flags(&[])).fails(2, &["--model-file", "genai_config.json"]);
+}
+
+#[test]
 fn a_text_leaves_the_figures_of_the_machine_in_its_records() {
     let (folder, place) = (folder(), tempfile::tempdir().unwrap());
     let (records, file) = (arg(&place.path().join("records")), arg(&place.path().join("out.json")));
