@@ -442,7 +442,10 @@ impl Matmul {
             return self.tasks(parallel, &|_, batch, tiles, panels| {
                 let rows = self.tiles.start(tiles.start)..self.tiles.start(tiles.end);
                 let columns = panels.start * self.panels.width..self.shape.n.min(panels.end * self.panels.width);
-                streamed.run(&self.shape, &buffers, batch, rows, columns);
+                // There may be more tasks than panels.
+                if !rows.is_empty() && !columns.is_empty() {
+                    streamed.run(&self.shape, &buffers, batch, rows, columns);
+                }
             });
         }
         let is_lone = self.row.is_some() && self.shape.batches() == 1 && self.blocks.row_tasks == 1;

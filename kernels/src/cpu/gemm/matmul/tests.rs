@@ -110,6 +110,9 @@ fn one_row_or_one_column_is_read_where_it_is() {
                 for (slack, right) in [(0, 'r'), (3, 't'), (0, 't')] {
                     let case = Case { slack, right, ..Case::new(isa, m, n, k) };
                     case.check();
+                    // More tasks than rows and panels.
+                    let blocks = |blocks: &mut MatmulBlocks| (blocks.row_tasks, blocks.panel_tasks) = (4, 5);
+                    Case { blocks: Some(blocks), bias: true, ..case.clone() }.check();
                     Case { scale: 2.0, ..case.clone() }.check();
                     // A left-hand row that is stored as columns.
                     Case { left_transposed: true, ..case.clone() }.check();
