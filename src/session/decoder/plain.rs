@@ -46,6 +46,7 @@ const MOST_NEW: usize = 1 << 10;
 const IDS: &str = "position_ids";
 
 /// A part of the cache: an input, and the output that adds the new positions.
+#[derive(Clone)]
 pub(super) struct Part {
     past: ValueId,
     present: ValueId,
@@ -83,18 +84,34 @@ pub(super) fn lower(
     options: &SessionOptions,
     stop: Option<&Stop>,
 ) -> Result<Lowered, DecoderError> {
+    let (states, pairs): (Vec<Pair>, Vec<Pair>) =
+        pairs(graph, &options.alias)?.into_iter().partition(|pair| State::at(graph, pair.past).is_some());
+    let without_parts = |states| Lowered { states, ..Lowered::default() };
+    if graph.nodes.iter().any(is_attention) {
+        return Ok(without_parts(states));
+    }
+    direct::skip_copies(graph, &pairs);
+    let may_join = |node: &&NodeDesc| node.is("Concat") || node.is("Attention");
+    let reads = |node: &NodeDesc| pairs.iter().any(|pair| node.inputs.contains(&Some(pair.past)));
+    if !graph.nodes.iter().filter(may_join).any(reads) {
+        return Ok(without_parts(states));
+    }
+    sizes::declare(graph, &pairs);
+    let parts: Result<Vec<Part>, DecoderError> = pairs.into_iter().map(|pair| part(graph, pair)).collect();
+    let parts = parts?;
     let written = graph.clone();
-    let mut first = None;
-    for way in WAYS.into_iter().filter(|way| !way.of_one_token || is_branch) {
-        match lower_by(graph, beside, options, stop, way) {
-            Ok(lowered) => return Ok(lowered),
-            Err(reason) => {
-                first.get_or_insert(reason);
-                graph.clone_from(&written);
-            }
+    let [first, others @ ..] = WAYS;
+    let reason = match lower_by(first, graph, parts.clone(), beside, stop) {
+        Ok(lowered) => return Ok(Lowered { states, ..lowered }),
+        Err(reason) => reason,
+    };
+    for way in others.into_iter().filter(|way| !way.of_one_token || is_branch) {
+        graph.clone_from(&written);
+        if let Ok(lowered) = lower_by(way, graph, parts.clone(), beside, stop) {
+            return Ok(Lowered { states, ..lowered });
         }
     }
-    Err(first.unwrap_or_else(|| refused("no way was tried")))
+    Err(reason)
 }
 
 /// A way to lower a graph.
@@ -115,29 +132,14 @@ const WAYS: [Way; 4] = [
     Way { of_one_token: true, of_one_length: true },
 ];
 
-/// [`lower`] in one way.
+/// [`lower`] in one way, without states.
 fn lower_by(
-    graph: &mut Graph,
-    beside: &[String],
-    options: &SessionOptions,
-    stop: Option<&Stop>,
     way: Way,
+    graph: &mut Graph,
+    mut parts: Vec<Part>,
+    beside: &[String],
+    stop: Option<&Stop>,
 ) -> Result<Lowered, DecoderError> {
-    let (states, pairs): (Vec<Pair>, Vec<Pair>) =
-        pairs(graph, &options.alias)?.into_iter().partition(|pair| State::at(graph, pair.past).is_some());
-    let without_parts = |states| Lowered { states, ..Lowered::default() };
-    if graph.nodes.iter().any(is_attention) {
-        return Ok(without_parts(states));
-    }
-    direct::skip_copies(graph, &pairs);
-    let may_join = |node: &&NodeDesc| node.is("Concat") || node.is("Attention");
-    let reads = |node: &NodeDesc| pairs.iter().any(|pair| node.inputs.contains(&Some(pair.past)));
-    if !graph.nodes.iter().filter(may_join).any(reads) {
-        return Ok(without_parts(states));
-    }
-    sizes::declare(graph, &pairs);
-    let parts: Result<Vec<Part>, DecoderError> = pairs.into_iter().map(|pair| part(graph, pair)).collect();
-    let mut parts = parts?;
     let (tokens, mask) = name_dimensions(graph, &parts, beside, way)?;
     let row = positions::of_row(graph, tokens);
     direct::settle_sizes(graph, &parts, tokens)?;
@@ -221,7 +223,7 @@ fn lower_by(
     drop_unread(graph);
     check_readers(graph, &parts, mask)?;
     let is_read = |value: &ValueId| graph.nodes.iter().any(|node| node.inputs.contains(&Some(*value)));
-    Ok(Lowered { counts_one: of_one.iter().any(is_read), biases, states })
+    Ok(Lowered { counts_one: of_one.iter().any(is_read), biases, ..Lowered::default() })
 }
 
 /// A part of the cache, which declares its heads and their size.
@@ -449,6 +451,12 @@ fn list(graph: &mut Graph, stem: &str, values: Vec<i64>) -> Result<ValueId, Deco
 fn made(op: &str, attrs: Attrs, inputs: Vec<Option<ValueId>>, output: ValueId) -> NodeDesc {
     let (name, op) = (format!("kiln.cached/{op}"), op.to_owned());
     NodeDesc { name, op, version: 13, attrs, inputs, outputs: vec![Some(output)], ..NodeDesc::default() }
+}
+
+/// Leaves a value to be made by another node.
+fn unmake(graph: &mut Graph, value: ValueId) {
+    let outputs = graph.nodes.iter_mut().flat_map(|node| &mut node.outputs);
+    outputs.filter(|output| **output == Some(value)).for_each(|output| *output = None);
 }
 
 /// Replaces the matched nodes by attention over the cache. Returns the place of the node after it.

@@ -410,6 +410,10 @@ impl Matmul {
             let batches = part(self.shape.batches(), batch_tasks, batches);
             let tiles = part(self.tiles.count(), row_tasks, rows);
             let panels = part(self.panels.count(), panel_tasks, panels);
+            // There may be more tasks than tiles or panels.
+            if tiles.is_empty() || panels.is_empty() {
+                return;
+            }
             for batch in batches {
                 product(task, batch, tiles.clone(), panels.clone());
             }
@@ -442,10 +446,7 @@ impl Matmul {
             return self.tasks(parallel, &|_, batch, tiles, panels| {
                 let rows = self.tiles.start(tiles.start)..self.tiles.start(tiles.end);
                 let columns = panels.start * self.panels.width..self.shape.n.min(panels.end * self.panels.width);
-                // There may be more tasks than panels.
-                if !rows.is_empty() && !columns.is_empty() {
-                    streamed.run(&self.shape, &buffers, batch, rows, columns);
-                }
+                streamed.run(&self.shape, &buffers, batch, rows, columns);
             });
         }
         let is_lone = self.row.is_some() && self.shape.batches() == 1 && self.blocks.row_tasks == 1;

@@ -326,8 +326,9 @@ impl Amx {
         let chunks = rows.len().div_ceil(tiles);
         let mut waiting = None;
         let order = steps(self.weights_in_l2, chunks, &group_panels, self.panelling.panels, panels);
-        // The tile unit sleeps where it has nothing to do for some 400 ns, and takes 260 to wake up: so that it never
-        // does, each half of a chunk is multiplied before half of the last chunk's longer epilogue.
+        // After some 400 ns without a product of tiles, the next one comes 260 ns late (docs/performance/intel-amx.md).
+        // An epilogue with a residual takes longer, so each half of a chunk is multiplied before half of the last
+        // chunk's epilogue.
         let in_turns = buffers.operands.plus.is_some();
         let mut turn = 0;
         for Step { chunk: index, panels } in order {

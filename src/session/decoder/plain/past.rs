@@ -1,5 +1,5 @@
-//! The length of the past as a number that a graph computes with: positions that follow from the tokens, too (M2M-100,
-//! XGLM: those of padding differ). It is taken from the first of the input `position_ids` instead.
+//! The length of the past as a number that a graph computes with: positions that follow from the tokens, too
+//! (M2M-100: those of padding differ). It is taken from the first of the input `position_ids` instead.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use kiln_tensor::{DType, Tensor};
 
 use super::positions::ids;
 use super::trial::{Follows, Lengths, Trial};
-use super::{Part, list, made};
+use super::{Part, list, made, unmake};
 use crate::session::decoder::DecoderError;
 
 /// A value that is the length of the past: a number, or a list of one.
@@ -52,9 +52,7 @@ pub(super) fn replace(graph: &mut Graph, lengths: Vec<Length>, tokens: ValueId) 
     let (mut steps, mut of_one) = (Vec::new(), Vec::new());
     for Length { value, dtype, is_list } in lengths {
         let ids = ids(graph, tokens);
-        // No other node may make the value.
-        let outputs = graph.nodes.iter_mut().flat_map(|node| &mut node.outputs);
-        outputs.filter(|output| **output == Some(value)).for_each(|output| *output = None);
+        unmake(graph, value);
         of_one.push(value);
         let (all, flat) = (list(graph, "past/all", vec![-1])?, graph.fresh("past/flat"));
         steps.push(made("Reshape", Attrs::new(), vec![Some(ids), Some(all)], flat));

@@ -7,7 +7,7 @@ use kiln_model::ir::{Attr, Attrs, Graph, NodeDesc, ValueId, ValueInfo};
 use kiln_tensor::{DType, Tensor};
 
 use super::trial::{Follows, Lengths, Trial};
-use super::{IDS, Part, list, made};
+use super::{IDS, Part, list, made, unmake};
 use crate::session::decoder::DecoderError;
 
 /// The input that has the numbers of new positions once for all sequences.
@@ -135,9 +135,7 @@ pub(super) fn replace(graph: &mut Graph, counted: Vec<Counted>, tokens: ValueId)
     let (mut steps, mut of_one) = (Vec::new(), Vec::new());
     for Counted { value, dtype, rank, of_each, table } in counted {
         let ids = ids(graph, tokens);
-        // No other node may make the value.
-        let outputs = graph.nodes.iter_mut().flat_map(|node| &mut node.outputs);
-        outputs.filter(|output| **output == Some(value)).for_each(|output| *output = None);
+        unmake(graph, value);
         let (from, first) = match of_each {
             true => (ids, 0),
             false => {

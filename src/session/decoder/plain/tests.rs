@@ -132,7 +132,7 @@ fn sequences_of_a_batch_have_lengths_of_their_own() {
     assert!(matches!(decoder.cache(2, 16, 16), Err(DecoderError::Cache(_))));
 }
 
-/// The graph with positions that it computes as M2M-100 and XGLM do: tokens that are no padding are counted, from the
+/// The graph with positions that it computes as M2M-100 does: tokens that are no padding are counted, from the
 /// length of the past on, and padding has position 0.
 fn counting_tokens(model: &Model, padding: i64) -> Graph {
     let mut graph = model.graph();

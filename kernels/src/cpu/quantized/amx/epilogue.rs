@@ -46,8 +46,8 @@ static ORDER: [u16; 32] = {
     order
 };
 
-/// 1.5 times 2^23: a sum of it and a number below 2^22 is an integer, rounded to the nearest with ties to even, because
-/// the numbers between 2^23 and 2^24 are the integers. Subtracting it again is exact.
+/// 1.5 times 2^23: a sum of it and a number of a magnitude below 2^22 is an integer, rounded to the nearest with ties to
+/// even, because the numbers between 2^23 and 2^24 are the integers. Subtracting it again is exact.
 const WHOLE: f32 = 12_582_912.0;
 
 /// The arguments of one call. The residual has the strides of the result.
@@ -237,7 +237,9 @@ impl QuantizedEpilogueCode {
         let mask = asm.mask(0, Vreg(asm.registers() - 1));
         asm.load(T0, arg!(EpilogueArgs.area.rest));
         asm.mask_first(mask, T0, T1);
-        asm.load(AHEAD, arg!(EpilogueArgs.ahead));
+        if self.output.bytes() == 1 {
+            asm.load(AHEAD, arg!(EpilogueArgs.ahead));
+        }
         if self.added != Added::Nothing {
             asm.lea(OTHER_AHEAD, Mem::indexed(OTHER, AHEAD, 1, 0));
         }
