@@ -147,6 +147,18 @@ def test_a_packed_decoder_says_what_its_model_says(tmp_path: Path) -> None:
     assert kiln.Session(packed).packed, "a call that fails leaves the file"
 
 
+def test_the_decoder_of_a_folder_of_exporters_is_packed(tmp_path: Path) -> None:
+    folder, packed = tmp_path / "exported", tmp_path / "model.kpk"
+    (folder / "onnx").mkdir(parents=True)
+    model = folder / "onnx" / "model.onnx"
+    model.write_bytes(language_model())
+    with pytest.raises(kiln.ModelNotFoundError, match=r"config\.json"):
+        kiln.pack(folder, packed)
+    (folder / "config.json").write_text("{}")
+    kiln.pack(folder, packed)
+    same_decoder(kiln.Decoder(model), kiln.Decoder(packed))
+
+
 def test_a_decoder_that_is_packed_with_aliases_is_loaded_with_them(tmp_path: Path) -> None:
     model, packed = tmp_path / "model.onnx", tmp_path / "model.kpk"
     model.write_bytes(language_model())

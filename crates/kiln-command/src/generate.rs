@@ -7,7 +7,7 @@
 pub(crate) mod chat;
 mod exported;
 pub(crate) mod folder;
-mod hub;
+pub(crate) mod hub;
 pub(crate) mod stream;
 
 use std::borrow::Borrow;
@@ -159,9 +159,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     let folder = match !is_built && hub::is_hub(&args.model) {
         true => {
             let folder = hub::read(&args.model, args.model_file.as_deref())?;
-            if !args.choice.greedy {
-                folder.search.check_beams()?;
-            }
+            check_beams(args, &folder.search)?;
             folder
         }
         false => Folder::read(&args.model)?,
@@ -194,14 +192,23 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     save(decoder.session())
 }
 
+/// Refuses a folder that asks for beam search, unless the flags ask for greedy decoding.
+fn check_beams(args: &Args, search: &Search) -> Outcome {
+    if args.choice.greedy {
+        return Ok(());
+    }
+    search.check_beams().map_err(|refused| {
+        let what = format!("{}; --greedy takes the likeliest tokens", refused.line().unwrap_or_default());
+        Failure::new(refused.code(), anyhow::anyhow!(what))
+    })
+}
+
 /// Has the encoder read the prompt or features, and writes the decoder's text.
 fn answer(args: &Args, exported: &Exported, options: &SessionOptions, screen: &mut dyn Write) -> Outcome {
     if args.chat {
         return Err(Failure::usage("--chat is for models that continue a text, and this one has an encoder"));
     }
-    if !args.choice.greedy {
-        exported.search.check_beams()?;
-    }
+    check_beams(args, &exported.search)?;
     let tokenizer = read_tokenizer(&args.model.join("tokenizer.json"))?;
     let prompt = match &args.prompt {
         Some(prompt) => Some(tokens(&tokenizer, prompt, true, "--prompt")?),

@@ -21,6 +21,10 @@ pub(crate) struct Args {
     /// the folder of their three packed models
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
+    /// The ONNX file of the decoder in a folder with config.json; the default is model.onnx or
+    /// decoder_model_merged.onnx, in it or in its folder onnx
+    #[arg(long, value_name = "FILE")]
+    model_file: Option<PathBuf>,
     /// Do not copy weights that nodes read in the layout of the model's files; these files must be below the folder of
     /// the packed model and must stay there
     #[arg(long)]
@@ -36,6 +40,9 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     if args.model.is_dir() {
         return folder(args, &options, screen);
     }
+    if args.model_file.is_some() {
+        return Err(Failure::usage("--model-file is for folders"));
+    }
     let report = setup::pack(&args.model, &args.output, &options)?;
     tell(&args.output, &report, screen)
 }
@@ -44,7 +51,13 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
 fn folder(args: &Args, options: &SessionOptions, screen: &mut dyn Write) -> Outcome {
     let (model, to) = (&args.model, &args.output);
     let failed = |error: DecoderError| Failure::from(error).context(model.display().to_string());
-    let found = packable::models_of(model)?;
+    let found = match &args.model_file {
+        Some(_) if packable::config_of(model).exists() => {
+            return Err(Failure::usage("--model-file: genai_config.json names the ONNX file"));
+        }
+        Some(file) => FolderModels::Decoder(model.join(file)),
+        None => packable::models_of(model)?,
+    };
     let spinner = Progress::spinner(format!("packing {}", model.display()));
     let files = match found {
         FolderModels::Decoder(file) => {

@@ -1,4 +1,4 @@
-//! Folders that `kiln pack` takes: which of their files are a decoder, or an encoder and a decoder. Reads
+//! Folders of language models: which of their files are a decoder, or an encoder and a decoder. Reads
 //! genai_config.json, and no other file.
 
 use std::io;
@@ -12,6 +12,15 @@ use crate::failure::{Code, Failure};
 
 /// The configuration of a folder of onnxruntime-genai's builder.
 const CONFIG: &str = "genai_config.json";
+
+/// The configuration of a folder that optimum or transformers.js exported.
+pub(crate) const EXPORTED_CONFIG: &str = "config.json";
+
+/// The folder of ONNX files in a folder of transformers.js.
+pub(crate) const EXPORTED_FILES: &str = "onnx";
+
+/// The names that optimum and transformers.js give to the ONNX file of a decoder.
+pub(crate) const EXPORTED_NAMES: [&str; 2] = ["model.onnx", "decoder_model_merged.onnx"];
 
 /// The models of a folder.
 #[derive(Clone, Debug)]
@@ -27,7 +36,11 @@ pub enum FolderModels {
 #[non_exhaustive]
 pub enum FolderError {
     /// It has no files that tell.
-    #[error("{path} has neither {CONFIG} nor encoder_model.onnx", path = .0.display())]
+    #[error(
+        "{path} has no {CONFIG}, no encoder_model.onnx, and no {EXPORTED_CONFIG} with {names}",
+        path = .0.display(),
+        names = EXPORTED_NAMES.join(" or ")
+    )]
     Empty(PathBuf),
     /// The system refused to read its configuration.
     #[error("cannot read {path}: {cause}", path = path.display())]
@@ -157,8 +170,22 @@ pub(crate) fn config<T: DeserializeOwned>(folder: &Path) -> Result<T, FolderErro
     serde_json::from_str(&text).map_err(|error| FolderError::Config { path, reason: error.to_string() })
 }
 
-/// The models of that folder: the decoder that its genai_config.json names, or the ONNX files of an encoder and a
-/// decoder.
+/// The folder of a model whose ONNX file is in it or in its folder of ONNX files.
+#[cfg(feature = "serve")]
+pub(crate) fn home_of(model: &Path) -> PathBuf {
+    let folder = model.parent().unwrap_or(Path::new(""));
+    let above = folder.parent().filter(|_| folder.ends_with(EXPORTED_FILES));
+    above.unwrap_or(folder).to_owned()
+}
+
+/// The ONNX file of a decoder in a folder that optimum or transformers.js exported.
+pub(crate) fn exported(folder: &Path) -> Option<PathBuf> {
+    let places = [folder.to_owned(), folder.join(EXPORTED_FILES)];
+    places.iter().flat_map(|place| EXPORTED_NAMES.map(|name| place.join(name))).find(|file| file.is_file())
+}
+
+/// The models of that folder: the decoder that its genai_config.json names, the ONNX files of an encoder and a decoder,
+/// or the ONNX file of a decoder beside a config.json.
 ///
 /// # Errors
 ///
@@ -174,7 +201,11 @@ pub fn models_of(folder: &Path) -> Result<FolderModels, FolderError> {
     }
     let found = EncoderDecoderFiles::exported(folder)
         .map_err(|cause| FolderError::Decoder { path: folder.to_owned(), cause })?;
-    found.map(FolderModels::EncoderDecoder).ok_or_else(|| FolderError::Empty(folder.to_owned()))
+    if let Some(files) = found {
+        return Ok(FolderModels::EncoderDecoder(files));
+    }
+    let decoder = exported(folder).filter(|_| folder.join(EXPORTED_CONFIG).is_file());
+    decoder.map(FolderModels::Decoder).ok_or_else(|| FolderError::Empty(folder.to_owned()))
 }
 
 #[cfg(test)]
@@ -186,11 +217,19 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path();
         let refused = || models_of(folder).unwrap_err();
+        let write = |name: &str| std::fs::write(folder.join(name), []).unwrap();
         assert!(matches!(refused(), FolderError::Empty(path) if path == folder));
-        std::fs::write(folder.join("encoder_model.onnx"), []).unwrap();
+        // A lone ONNX file may be anything.
+        std::fs::create_dir(folder.join("onnx")).unwrap();
+        write("onnx/model.onnx");
+        assert!(matches!(refused(), FolderError::Empty(_)));
+        write("config.json");
+        let Ok(FolderModels::Decoder(file)) = models_of(folder) else { panic!("it has a decoder") };
+        assert_eq!(file, folder.join("onnx/model.onnx"));
+        write("encoder_model.onnx");
         let error = refused();
         assert!(matches!(error, FolderError::Decoder { .. }) && error.to_string().contains("decoder_model.onnx"));
-        std::fs::write(folder.join("decoder_model_merged.onnx"), []).unwrap();
+        write("decoder_model_merged.onnx");
         let Ok(FolderModels::EncoderDecoder(files)) = models_of(folder) else { panic!("it has both") };
         assert_eq!(files.decoder, folder.join("decoder_model_merged.onnx"));
         // A configuration counts before the names of files.

@@ -1,5 +1,7 @@
 //! The files of models in Triton's layout: `NAME/VERSION/model.onnx`, where the highest version counts; also
 //! `NAME/model.onnx` and `NAME.onnx`, which are version 1. A folder with a `genai_config.json` is a language model.
+//! Folders in the layouts of optimum and transformers.js have `decoder_model_merged.onnx` in place of `model.onnx`, or
+//! their ONNX files in a folder `onnx`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,9 +25,21 @@ const LANGUAGE: &str = "genai_config.json";
 /// The file that marks the folders of other models.
 const MODEL: &str = "model.onnx";
 
+/// Decoders of optimum and transformers.js, if there is no encoder beside them.
+const MERGED: &str = "decoder_model_merged.onnx";
+const ENCODER: &str = "encoder_model.onnx";
+
+/// The folder of ONNX files in a folder of transformers.js.
+const FILES: &str = "onnx";
+
 /// The file that marks a model's folder, if it is one.
 fn known_by(folder: &Path) -> Option<PathBuf> {
-    [LANGUAGE, MODEL].map(|name| folder.join(name)).into_iter().find(|file| file.is_file())
+    let language = folder.join(LANGUAGE);
+    let models = [folder.to_owned(), folder.join(FILES)].into_iter().flat_map(|place| {
+        let merged = place.join(MERGED);
+        [Some(place.join(MODEL)), (!place.join(ENCODER).is_file()).then_some(merged)]
+    });
+    std::iter::once(language).chain(models.flatten()).find(|file| file.is_file())
 }
 
 /// The state of a file: its name, bytes, and when it was last written.
@@ -105,11 +119,14 @@ fn in_folder(folder: &Path) -> io::Result<Option<Found>> {
         return Ok(None);
     };
     // Weights may be in files beside the model.
+    let places = [Some(folder.as_path()), file.parent().filter(|&place| place != folder)];
     let mut files = Vec::new();
-    for entry in fs::read_dir(&folder)? {
-        let path = entry?.path();
-        if path.is_file() {
-            files.push(state(&path)?);
+    for place in places.into_iter().flatten() {
+        for entry in fs::read_dir(place)? {
+            let path = entry?.path();
+            if path.is_file() {
+                files.push(state(&path)?);
+            }
         }
     }
     files.sort_by(|a, b| a.name.cmp(&b.name));
@@ -144,10 +161,19 @@ mod tests {
             }
         }
         fs::create_dir_all(folder.path().join("e/1")).unwrap();
+        let exported = ["h/onnx/model.onnx", "i/decoder_model_merged.onnx", "j/2/onnx/decoder_model_merged.onnx"];
+        let encoded = ["k/onnx/encoder_model.onnx", "k/onnx/decoder_model_merged.onnx"];
+        for path in exported.iter().chain(&encoded) {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
         let found = find(&[Source::Folder(folder.path().to_owned())]).unwrap();
         assert!(["f", "g"].iter().all(|&name| found[name].file.ends_with(LANGUAGE)));
+        let ends = |name: &str, file: &str| found[name].file.ends_with(file);
+        assert!(["h", "i", "j"].iter().zip(exported).all(|(name, file)| ends(name, file)));
         let found: Vec<(&str, u64)> = found.iter().map(|(name, found)| (name.as_str(), found.version)).collect();
-        assert_eq!(found, [("a", 10), ("b", 1), ("c", 1), ("f", 3), ("g", 1)]);
+        assert_eq!(found, [("a", 10), ("b", 1), ("c", 1), ("f", 3), ("g", 1), ("h", 1), ("i", 1), ("j", 2)]);
         let named = [Source::Named("n".to_owned(), folder.path().join("a"))];
         assert_eq!(find(&named).unwrap()["n"].version, 10);
         assert!(find(&[Source::Named("n".to_owned(), folder.path().join("e"))]).is_err());

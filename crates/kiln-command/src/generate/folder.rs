@@ -64,11 +64,11 @@ impl Wish {
 
 impl Search {
     /// Refuses beam search, which is more than choosing the likeliest token each time.
-    pub(super) fn check_beams(&self) -> Outcome {
+    pub(crate) fn check_beams(&self) -> Outcome {
         match self.num_beams {
             Some(beams @ 2..) => {
-                let what = "there is no beam search; --greedy takes the likeliest tokens";
-                Err(Failure::new(Code::Unsupported, anyhow::anyhow!("num_beams is {beams}: {what}")))
+                let what = format!("num_beams is {beams}: there is no beam search");
+                Err(Failure::new(Code::Unsupported, anyhow::anyhow!(what)))
             }
             _ => Ok(()),
         }
@@ -136,10 +136,7 @@ impl Folder {
     fn of(folder: &Path, Config { model, search }: Config) -> Outcome<Folder> {
         let DecoderFiles { decoder, embedding } = model.parts.files_of(folder)?;
         let path = packable::config_of(folder).display().to_string();
-        if let Some(beams @ 2..) = search.num_beams {
-            let reason = anyhow::anyhow!("{path}: search.num_beams is {beams}: there is no beam search");
-            return Err(Failure::new(Code::Unsupported, reason));
-        }
+        search.check_beams().map_err(|failure| failure.context(format!("{path}: search")))?;
         // The part `search` may only make it shorter.
         let context = search.max_length.map_or(model.context_length, |most| most.min(model.context_length));
         if context == 0 {

@@ -7,16 +7,10 @@ use serde::Deserialize;
 use super::exported::file;
 use super::folder::{Folder, Search, Tokens};
 use crate::failure::{Failure, Outcome};
-
-/// Folders of the ONNX file, in the order in which they are searched, and its names.
-const PLACES: [&str; 2] = ["", "onnx"];
-const NAMES: [&str; 2] = ["model.onnx", "decoder_model_merged.onnx"];
+use crate::packable::{self, EXPORTED_CONFIG, EXPORTED_FILES, EXPORTED_NAMES};
 
 /// The most tokens of a text if config.json does not state it: BLOOM has no table of positions.
 const CONTEXT: usize = 2048;
-
-/// The file of a decoder's settings.
-const CONFIG: &str = "config.json";
 
 /// What config.json and generation_config.json say about a decoder.
 #[derive(Default, Deserialize)]
@@ -33,20 +27,40 @@ struct Config {
     search: Search,
 }
 
+/// The folder of the language model whose ONNX file this is; `None` for a file of another model. A language model's
+/// folder has a tokenizer, and config.json names a causal architecture.
+#[cfg(feature = "serve")]
+pub(crate) fn home_of(model: &Path) -> Option<PathBuf> {
+    #[derive(Deserialize)]
+    struct Kind {
+        architectures: Vec<String>,
+    }
+    let home = packable::home_of(model);
+    let text = std::fs::read_to_string(home.join(EXPORTED_CONFIG)).ok()?;
+    let kind: Kind = serde_json::from_str(&text).ok()?;
+    let is_causal = |name: &String| name.ends_with("ForCausalLM") || name.ends_with("LMHeadModel");
+    (kind.architectures.iter().any(is_causal) && home.join("tokenizer.json").is_file()).then_some(home)
+}
+
 /// Whether a folder has such settings.
 pub(super) fn is_hub(folder: &Path) -> bool {
-    folder.join(CONFIG).exists()
+    folder.join(EXPORTED_CONFIG).exists()
 }
 
 /// Reads and checks the folder. `model` names the ONNX file in it, where it has another name than exporters give it.
-pub(super) fn read(folder: &Path, model: Option<&Path>) -> Outcome<Folder> {
-    let path = folder.join(CONFIG);
+pub(crate) fn read(folder: &Path, model: Option<&Path>) -> Outcome<Folder> {
+    let path = folder.join(EXPORTED_CONFIG);
     let within = |failure: Failure| failure.context(path.display().to_string());
     let config = file(&path)?.ok_or_else(|| Failure::usage(format!("cannot read {}", path.display())))?;
     let generation = file(&folder.join("generation_config.json"))?.unwrap_or_default();
     let model = match model {
         Some(model) => folder.join(model),
-        None => find(folder)?,
+        None => packable::exported(folder).ok_or_else(|| {
+            let names = EXPORTED_NAMES.join(" nor ");
+            let folder = folder.display();
+            let places = format!("{folder} and {folder}/{EXPORTED_FILES}");
+            Failure::usage(format!("{places} have neither {names}: --model-file names the ONNX file"))
+        })?,
     };
     of(model, config, generation).map_err(within)
 }
@@ -62,17 +76,6 @@ fn of(model: PathBuf, config: Config, generation: Config) -> Outcome<Folder> {
     let ends = Tokens::list(generation.eos_token_id.or(config.eos_token_id));
     let begin = Tokens::list(generation.bos_token_id.or(config.bos_token_id)).first().copied();
     Ok(Folder { model, embedding: None, ends, begin, context, search })
-}
-
-/// The ONNX file of a folder by the names that exporters give it.
-fn find(folder: &Path) -> Outcome<PathBuf> {
-    let places = PLACES.into_iter().flat_map(|place| NAMES.into_iter().map(move |name| Path::new(place).join(name)));
-    let found = places.map(|place| folder.join(place)).find(|path| path.exists());
-    found.ok_or_else(|| {
-        let names = NAMES.join(" nor ");
-        let folder = folder.display();
-        Failure::usage(format!("{folder} and {folder}/onnx have neither {names}: --model-file names the ONNX file"))
-    })
 }
 
 #[cfg(test)]
@@ -94,6 +97,27 @@ mod tests {
         let read = folder(config, generation).unwrap();
         assert_eq!((read.ends, read.begin, read.context), (vec![2, 7], Some(1), 60));
         assert_eq!((read.search.do_sample, read.search.temperature), (true, Some(0.5)));
+    }
+
+    #[cfg(feature = "serve")]
+    #[test]
+    fn a_causal_architecture_with_a_tokenizer_is_a_language_model() {
+        let place = tempfile::tempdir().unwrap();
+        let (home, model) = (place.path(), place.path().join("onnx/model_q4.onnx"));
+        let of_kind = |kind: &str| {
+            std::fs::write(home.join(EXPORTED_CONFIG), format!(r#"{{"architectures": ["{kind}"]}}"#)).unwrap();
+            home_of(&model)
+        };
+        assert_eq!(of_kind("LlamaForCausalLM"), None, "it has no tokenizer");
+        std::fs::write(home.join("tokenizer.json"), "{}").unwrap();
+        for kind in ["LlamaForCausalLM", "GPT2LMHeadModel"] {
+            assert_eq!(of_kind(kind).as_deref(), Some(home));
+        }
+        for kind in ["BertModel", "BertForMaskedLM", "T5ForConditionalGeneration"] {
+            assert_eq!(of_kind(kind), None);
+        }
+        std::fs::write(home.join(EXPORTED_CONFIG), "{").unwrap();
+        assert_eq!(home_of(&model), None);
     }
 
     #[test]

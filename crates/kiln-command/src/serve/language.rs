@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use kiln::{Chooser, Decoder, GenerateOptions, SessionOptions};
+use kiln::{Chooser, Decoder, GenerateOptions};
 use kiln_serve::{Failure, InHand, Language, Load, Lookups, Message, Model, Port, Prompt, Say, Tensor, Text, Ticket};
 use tokenizers::Tokenizer;
 
@@ -15,7 +15,7 @@ use crate::generate::folder::{Folder, Wish};
 use crate::generate::read_tokenizer;
 use crate::generate::stream::{Pieces, Stops};
 
-/// A model of a folder as onnxruntime-genai's builder writes it.
+/// A language model of a folder.
 pub(super) struct Speaker {
     folder: Folder,
     tokenizer: Arc<Tokenizer>,
@@ -26,16 +26,16 @@ pub(super) struct Speaker {
 }
 
 impl Speaker {
-    /// Loads a folder, and runs steps of the sizes that texts will have.
-    pub(super) fn load(folder: &Path, options: &SessionOptions, room: Room) -> Outcome<Speaker> {
-        let mut config = Folder::read(folder)?;
-        config.context = config.context.min(room.context);
-        let tokenizer = Arc::new(read_tokenizer(&folder.join("tokenizer.json"))?);
-        let template = Template::read(folder)?;
-        let decoder = Arc::new(config.load(options)?);
-        let room = Room { context: config.context, ..room };
-        let turns = Turns::start(Arc::clone(&decoder), Arc::clone(&tokenizer), room, config.begin.unwrap_or(0))?;
-        Ok(Speaker { folder: config, tokenizer, template, decoder, turns })
+    /// The decoder of that folder with its tokenizer. Runs steps of the sizes that texts will have.
+    pub(super) fn new(home: &Path, config: Folder, decoder: Decoder, room: Room) -> Outcome<Speaker> {
+        let mut folder = config;
+        folder.context = folder.context.min(room.context);
+        let tokenizer = Arc::new(read_tokenizer(&home.join("tokenizer.json"))?);
+        let template = Template::read(home)?;
+        let decoder = Arc::new(decoder);
+        let room = Room { context: folder.context, ..room };
+        let turns = Turns::start(Arc::clone(&decoder), Arc::clone(&tokenizer), room, folder.begin.unwrap_or(0))?;
+        Ok(Speaker { folder, tokenizer, template, decoder, turns })
     }
 
     /// The tokens of a prompt.

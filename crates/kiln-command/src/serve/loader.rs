@@ -5,12 +5,19 @@ use std::sync::Arc;
 
 use kiln::session::{Held, ProcessMemory};
 use kiln::{Cache, Session, SessionOptions};
+#[cfg(feature = "generate")]
+use kiln::{Decoder, DecoderError};
 use kiln_serve::{Loader, Model};
 
 #[cfg(feature = "generate")]
 use super::language::Speaker;
 use super::model::Served;
 use super::room::Room;
+#[cfg(feature = "generate")]
+use crate::failure::Outcome;
+#[cfg(feature = "generate")]
+use crate::generate::{folder::Folder, hub};
+use crate::packable;
 
 /// Loads sessions that share threads and cache.
 pub(super) struct Sessions {
@@ -32,25 +39,59 @@ impl Sessions {
         Ok(Arc::new(model))
     }
 
+    /// A language model that onnxruntime-genai's builder wrote.
     #[cfg(feature = "generate")]
-    fn language(&self, folder: &Path) -> Result<Arc<dyn Model>, String> {
-        let speaker = Speaker::load(folder, &self.options, self.room);
-        speaker.map(|speaker| Arc::new(speaker) as Arc<dyn Model>).map_err(|failure| failure.line().unwrap_or_default())
+    fn built(&self, home: &Path) -> Outcome<Arc<dyn Model>> {
+        let config = Folder::read(home)?;
+        let decoder = config.load(&self.options)?;
+        self.speaker(home, config, decoder)
+    }
+
+    /// A language model that optimum or transformers.js exported; `None` for a model that continues no texts, because
+    /// it is no causal language model or has no cache.
+    #[cfg(feature = "generate")]
+    fn exported(&self, file: &Path) -> Outcome<Option<Arc<dyn Model>>> {
+        let Some(home) = hub::home_of(file) else { return Ok(None) };
+        let config = hub::read(&home, Some(file.strip_prefix(&home).unwrap_or(file)))?;
+        config.search.check_beams()?;
+        match config.load(&self.options) {
+            Err(DecoderError::Model(reason)) => {
+                tracing::warn!(model = %file.display(), reason, "a language model is served as tensors");
+                Ok(None)
+            }
+            decoder => self.speaker(&home, config, decoder?).map(Some),
+        }
+    }
+
+    #[cfg(feature = "generate")]
+    fn speaker(&self, home: &Path, config: Folder, decoder: Decoder) -> Outcome<Arc<dyn Model>> {
+        Ok(Arc::new(Speaker::new(home, config, decoder, self.room)?))
+    }
+
+    #[cfg(feature = "generate")]
+    fn model(&self, file: &Path, is_built: bool) -> Result<Arc<dyn Model>, String> {
+        let language = if is_built { self.built(&packable::home_of(file)).map(Some) } else { self.exported(file) };
+        match language.map_err(|failure| failure.line().unwrap_or_default())? {
+            Some(language) => Ok(language),
+            None => self.session(file),
+        }
     }
 
     #[cfg(not(feature = "generate"))]
-    fn language(&self, _: &Path) -> Result<Arc<dyn Model>, String> {
-        Err("it is a language model, and this build has no feature 'generate'".to_owned())
+    fn model(&self, file: &Path, is_built: bool) -> Result<Arc<dyn Model>, String> {
+        if is_built {
+            return Err("it is a language model, and this build has no feature 'generate'".to_owned());
+        }
+        self.session(file)
     }
 }
 
 impl Loader for Sessions {
     fn load(&self, file: &Path) -> Result<Arc<dyn Model>, String> {
-        let folder = file.parent().unwrap_or(Path::new(""));
-        let is_language = file.file_name().is_some_and(|name| name == "genai_config.json");
-        let loaded = if is_language { self.language(folder) } else { self.session(file) };
+        let is_built = packable::config_of(&packable::home_of(file)) == file;
+        let loaded = self.model(file, is_built);
         // Clients may see the text, and must not see paths.
-        let shown = format!("{}/", folder.display());
+        let shown = format!("{}/", packable::home_of(file).display());
         loaded.map_err(|text| if shown == "/" { text } else { text.replace(&shown, "") })
     }
 

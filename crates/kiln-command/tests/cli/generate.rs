@@ -58,6 +58,15 @@ fn a_folder_of_optimum_or_transformers_js_says_the_same() {
     generate(folder.path(), &["--prompt", "v"]).fails(2, &["neither model.onnx", "--model-file"]);
     assert_eq!(said(folder.path(), &["--prompt", "v", "--model-file", "onnx/model_q4.onnx"]).0, "wxyz\u{e4}!");
     generate(folder.path(), &["--prompt", "v", "--model-file", "none.onnx"]).fails(2, &["none.onnx"]);
+    // Its decoder is packed, too, and runs as before.
+    let packed = path("decoder.kpk").display().to_string();
+    let pack = |more: &[&str]| {
+        let arguments = [&["pack", folder.path().to_str().unwrap(), "-o", &packed], more].concat();
+        kiln(arguments.iter().map(|&argument| argument.to_owned()))
+    };
+    pack(&[]).fails(2, &["no genai_config.json", "model.onnx"]);
+    pack(&["--model-file", "onnx/model_q4.onnx"]).ok();
+    assert_eq!(said(folder.path(), &["--prompt", "v", "--model-file", "decoder.kpk"]).0, "wxyz\u{e4}!");
     // Its texts end as generation_config.json says.
     let settings = |text: &str| fs::write(path("generation_config.json"), text).unwrap();
     let flags = |more: &[&'static str]| [&["--prompt", "v", "--model-file", "onnx/model_q4.onnx"], more].concat();

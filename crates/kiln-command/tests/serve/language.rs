@@ -155,6 +155,37 @@ fn what_cannot_be_continued_is_refused() {
 }
 
 #[test]
+fn folders_of_optimum_and_transformers_js_are_language_models() {
+    let models = models();
+    let folder = models.path().join("models/abc");
+    let path = |name: &str| folder.join(name);
+    fs::remove_file(path("genai_config.json")).unwrap();
+    fs::create_dir(path("onnx")).unwrap();
+    fs::rename(path("model.onnx"), path("onnx/model.onnx")).unwrap();
+    let config = json!({"architectures": ["LlamaForCausalLM"], "bos_token_id": 1, "eos_token_id": 2, "n_positions": 64});
+    fs::write(path("config.json"), config.to_string()).unwrap();
+    // Another file of the folder, in another precision for instance, is named.
+    fs::copy(path("onnx/model.onnx"), path("onnx/model_q4.onnx")).unwrap();
+    let named = format!("other={}", path("onnx/model_q4.onnx").display());
+    let served = server(&models, &["--model", &named]);
+    for model in ["abc", "other"] {
+        assert_eq!(completed(&served, &json!({"model": model, "prompt": "w"})), [said("xyz\u{e4}!", "stop")]);
+    }
+    drop(served);
+    // A folder of another architecture is served as tensors.
+    fs::write(path("config.json"), r#"{"architectures": ["BertModel"]}"#).unwrap();
+    let served = server(&models, &[]);
+    let metadata = served.get("/v2/models/abc").json();
+    assert_eq!(metadata["inputs"][0]["name"], "input_ids");
+    drop(served);
+    // A fault of the settings is told.
+    fs::write(path("config.json"), config.to_string()).unwrap();
+    fs::write(path("generation_config.json"), r#"{"num_beams": 4}"#).unwrap();
+    let refused = kiln(["serve", models.path().join("models").to_str().unwrap(), "--port", "0", "--no-grpc"]);
+    refused.fails(2, &["abc", "num_beams is 4"]);
+}
+
+#[test]
 fn triton_s_clients_read_what_it_is_and_generate() {
     let models = models();
     let server = server(&models, &[]);
