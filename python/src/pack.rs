@@ -23,8 +23,8 @@ use crate::options;
 /// `model` may also be a folder. If it has a `genai_config.json`, as onnxruntime-genai's builder writes it, the decoder
 /// that is named there is packed for `Decoder`. If it has the ONNX files that `EncoderDecoder` takes, three files are
 /// written into the folder `to`, which `EncoderDecoder` takes. The folder is made if it does not exist. The result is
-/// then the size of all three. If it has neither, but a `config.json`, the `model.onnx` or `decoder_model_merged.onnx`
-/// in it or in its folder `onnx` is packed for `Decoder`.
+/// then the size of all three. If it has neither, but a `config.json`, the `model.onnx` or
+/// `decoder_model_merged.onnx` in it or in its folder `onnx` is packed for `Decoder`.
 ///
 /// With `weightless`, weights that nodes read in the model's own layout stay in the model's files. These files must be
 /// below the folder of `to` and must stay there.

@@ -162,7 +162,8 @@ fn folders_of_optimum_and_transformers_js_are_language_models() {
     fs::remove_file(path("genai_config.json")).unwrap();
     fs::create_dir(path("onnx")).unwrap();
     fs::rename(path("model.onnx"), path("onnx/model.onnx")).unwrap();
-    let config = json!({"architectures": ["LlamaForCausalLM"], "bos_token_id": 1, "eos_token_id": 2, "n_positions": 64});
+    let config =
+        json!({"architectures": ["LlamaForCausalLM"], "bos_token_id": 1, "eos_token_id": 2, "n_positions": 64});
     fs::write(path("config.json"), config.to_string()).unwrap();
     // Another file of the folder, in another precision for instance, is named.
     fs::copy(path("onnx/model.onnx"), path("onnx/model_q4.onnx")).unwrap();
