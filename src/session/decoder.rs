@@ -12,6 +12,7 @@ pub mod choose;
 mod embedding;
 mod handed;
 mod inputs;
+mod narrow;
 pub(super) mod packed;
 mod pages;
 mod plain;

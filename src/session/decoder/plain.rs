@@ -32,6 +32,7 @@ use self::trial::{BATCH, Follows, Given, Lengths, NEW, PAST, TOTAL, Trial};
 use super::DecoderError;
 use super::bias::{self, Found};
 use super::handed::{Pair, pairs};
+use super::narrow::narrow;
 use super::rewrite::{drop_unread, is_attention, refused};
 use super::states::State;
 use crate::session::{SessionOptions, structure};
@@ -87,6 +88,9 @@ pub(super) fn lower(
     let (states, pairs): (Vec<Pair>, Vec<Pair>) =
         pairs(graph, &options.alias)?.into_iter().partition(|pair| State::at(graph, pair.past).is_some());
     let without_parts = |states| Lowered { states, ..Lowered::default() };
+    if narrow(graph, &pairs) {
+        direct::skip_copies(graph, &pairs);
+    }
     if graph.nodes.iter().any(is_attention) {
         return Ok(without_parts(states));
     }

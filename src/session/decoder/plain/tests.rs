@@ -7,6 +7,7 @@ mod small;
 use self::small::{Masked, Model, Written};
 use super::*;
 use crate::session::decoder::Decoder;
+use crate::session::decoder::tests::halves::{halved, with_wide_ports};
 use crate::session::{RunOptions, Session};
 
 const WORDS: usize = small::WORDS;
@@ -73,6 +74,23 @@ fn models() -> Vec<Model> {
     }
     all.push(Model { masked: Masked::Causal, written: Written::Standard, kv_heads: 2, positions: true });
     all
+}
+
+#[test]
+fn a_cache_that_is_converted_at_inputs_and_outputs_is_of_f16() {
+    for written in [Written::Products, Written::Standard, Written::Joined] {
+        let model = Model { masked: Masked::Compared, written, kv_heads: 2, positions: true };
+        let narrow = halved(model.graph());
+        let load = |graph: Graph| Decoder::from_graph(graph, &options()).unwrap();
+        let (narrow, converted) = (load(narrow.clone()), load(with_wide_ports(narrow)));
+        let [mut of_narrow, mut of_converted] = [&narrow, &converted].map(|decoder| decoder.cache(1, 4, 40).unwrap());
+        assert_eq!(of_narrow.bytes(), of_converted.bytes());
+        for tokens in [&text(9, 1)[..], &[3], &[5, 6]] {
+            let expected = narrow.step(&mut of_narrow, &[tokens], &RunOptions::default()).unwrap();
+            let found = converted.step(&mut of_converted, &[tokens], &RunOptions::default()).unwrap();
+            assert_eq!(found.bytes(), expected.bytes(), "{written:?}");
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Models of 16 bits: their caches of `f16` or of codes are written and read in place, like those of `f32`.
 
 use half::f16;
+use kiln_model::ir::{Attr, NodeDesc, ValueId, ValueInfo};
 
 use super::*;
 
@@ -79,6 +80,52 @@ fn caches_of_f16_say_what_those_of_f32_say_forked_and_rewound() {
         let each = texts[0].iter().map(|&token| logits(&narrow, &mut by_token, &[&[token]]));
         let by_token = each.last().unwrap();
         near(&by_token, &whole, 4e-3, "a token at a time");
+    }
+}
+
+/// The model with its caches in `f32` at its inputs and outputs, and casts behind and before these.
+pub(in crate::session::decoder) fn with_wide_ports(mut graph: Graph) -> Graph {
+    let cast = |from, to, dtype: i64| NodeDesc {
+        op: "Cast".to_owned(),
+        version: 13,
+        attrs: [("to".to_owned(), Attr::Int(dtype))].into(),
+        inputs: vec![Some(from)],
+        outputs: vec![Some(to)],
+        ..NodeDesc::default()
+    };
+    let wide = |graph: &mut Graph, narrow: ValueId| {
+        let info = graph.value(narrow).clone();
+        graph.values[narrow.index()].name = format!("narrow/{}", info.name);
+        graph.add_value(ValueInfo { dtype: Some(DType::F32), ..info })
+    };
+    let named = |graph: &Graph, value: &ValueId, stem: &str| graph.value(*value).name.starts_with(stem);
+    for place in 0..graph.inputs.len() {
+        let narrow = graph.inputs[place];
+        if named(&graph, &narrow, "past_key_values") {
+            graph.inputs[place] = wide(&mut graph, narrow);
+            graph.nodes.insert(0, cast(graph.inputs[place], narrow, 10));
+        }
+    }
+    for place in 0..graph.outputs.len() {
+        let narrow = graph.outputs[place];
+        if named(&graph, &narrow, "present") {
+            graph.outputs[place] = wide(&mut graph, narrow);
+            graph.nodes.push(cast(narrow, graph.outputs[place], 1));
+        }
+    }
+    graph
+}
+
+#[test]
+fn caches_that_are_converted_at_inputs_and_outputs_are_of_f16() {
+    let narrow = load(halved(model(None, false)), PassOptions::default());
+    let converted = load(with_wide_ports(halved(model(None, false))), PassOptions::default());
+    let mut caches = [&narrow, &converted].map(|decoder| decoder.cache(1, 4, 40).unwrap());
+    assert_eq!(caches[0].bytes(), caches[1].bytes());
+    for tokens in [&text(9, 1)[..], &[3], &[5, 6]] {
+        let [of_narrow, of_converted] = &mut caches;
+        let expected = logits(&narrow, of_narrow, &[tokens]);
+        assert_eq!(logits(&converted, of_converted, &[tokens]), expected);
     }
 }
 
