@@ -93,7 +93,7 @@ impl Rewritten {
         }
         let lowered = plain::lower(&mut graph, beside, is_merged, options, begun.stop.as_ref())?;
         let names: Vec<String> = lowered.biases.iter().map(|found| found.name.clone()).collect();
-        let roles = rewrite::rewrite(&mut graph, beside, &names, &lowered.states)?;
+        let roles = rewrite::rewrite(&mut graph, beside, &names, &lowered.states, lowered.numbers)?;
         let roles = Roles { counts_one: lowered.counts_one, ..roles };
         Ok(Rewritten { graph, roles, biases: lowered.biases })
     }

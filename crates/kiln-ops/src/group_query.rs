@@ -313,11 +313,13 @@ impl GroupQuery {
         let bias = match bias {
             None => None,
             Some(bias) => {
-                let (elements, [batches, heads]) = (bias.as_slice::<f32>()?, [0, 1].map(|axis| bias.shape()[axis]));
-                let head = sizes.new * sizes.total;
+                // Axes of one element are the same for all sequences, heads or new positions.
+                let [batches, heads, rows] = [0, 1, 2].map(|axis| bias.shape()[axis]);
+                let of_head = rows * sizes.total;
                 let step = |count: usize, elements: usize| if count > 1 { elements } else { 0 };
-                let (batch, head) = (step(batches, heads * head), step(heads, head));
-                Some(Bias { elements, batch, head, row: sizes.total, first: &[] })
+                let [batch, head, row] = [(batches, heads * of_head), (heads, of_head), (rows, sizes.total)]
+                    .map(|(count, elements)| step(count, elements));
+                Some(Bias { elements: bias.as_slice::<f32>()?, batch, head, row, first: &[] })
             }
         };
         Ok(Beside { sink, bias, total: sizes.total })

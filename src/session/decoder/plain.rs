@@ -10,13 +10,15 @@
 //! numbers that they depend on ([`trial`]); they must show each query its own and all earlier positions, or a window of
 //! the last ones. Positions that the graph counts from the length of the past become the input `position_ids`, and so
 //! does, if nothing else helps, that length itself ([`past`]). Biases by the distance of two positions become an input
-//! too ([`super::bias`]), where steps have one token. No other node may read a value that changes with that length.
+//! too ([`super::bias`]), where steps have one token. Biases that grow along keys by a slope for each head are computed
+//! in each step ([`slopes`]). No other node may read a value that changes with that length.
 
 mod attend;
 mod direct;
 mod past;
 mod positions;
 mod sizes;
+mod slopes;
 mod table;
 mod trial;
 
@@ -33,7 +35,7 @@ use super::DecoderError;
 use super::bias::{self, Found};
 use super::handed::{Pair, pairs};
 use super::narrow::narrow;
-use super::rewrite::{drop_unread, is_attention, refused};
+use super::rewrite::{StepNumbers, drop_unread, is_attention, refused};
 use super::states::State;
 use crate::session::{SessionOptions, structure};
 
@@ -68,6 +70,8 @@ pub(super) struct Lowered {
     pub(super) counts_one: bool,
     /// Biases that are added to scores by distance.
     pub(super) biases: Vec<Found>,
+    /// Numbers of a step that nodes read.
+    pub(super) numbers: StepNumbers,
     /// States of a fixed size.
     pub(super) states: Vec<Pair>,
 }
@@ -187,6 +191,7 @@ fn lower_by(
     let mut used = vec![0usize; parts.len()];
     let mut tried: Vec<(bool, Vec<Mask>, Option<usize>)> = Vec::new();
     let mut biases: Vec<Found> = Vec::new();
+    let mut of_slopes = slopes::Made::default();
     let mut begin = 0;
     loop {
         // Sizes after a layer are known when the layer has been rewritten.
@@ -218,6 +223,18 @@ fn lower_by(
         attend.parts.iter().for_each(|&part| used[part] += 1);
         let bias = bias.zip(original.as_ref());
         let bias = bias.map(|(value, original)| bias::input(graph, original, value, &mut biases));
+        let bias = match (&attend.slopes, bias) {
+            (Some(_), Some(_)) => {
+                return Err(refused_at(&graph.nodes[attend.at], "several biases are added to scores"));
+            }
+            (Some(slopes), None) => {
+                let before = graph.nodes.len();
+                let bias = of_slopes.bias(graph, slopes)?;
+                attend.at += graph.nodes.len() - before;
+                Some(bias)
+            }
+            (None, bias) => bias,
+        };
         begin = rewrite(graph, &parts, &attend, window, bias)?;
     }
     if let Some(place) = used.iter().position(|&count| count != 1) {
@@ -227,7 +244,8 @@ fn lower_by(
     drop_unread(graph);
     check_readers(graph, &parts, mask)?;
     let is_read = |value: &ValueId| graph.nodes.iter().any(|node| node.inputs.contains(&Some(*value)));
-    Ok(Lowered { counts_one: of_one.iter().any(is_read), biases, ..Lowered::default() })
+    let counts_one = of_one.iter().any(is_read);
+    Ok(Lowered { counts_one, biases, numbers: of_slopes.numbers, ..Lowered::default() })
 }
 
 /// A part of the cache, which declares its heads and their size.

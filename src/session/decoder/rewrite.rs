@@ -72,12 +72,21 @@ impl Pair {
     }
 }
 
+/// Numbers of a step that nodes of a graph read before the graph is rewritten, which makes them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct StepNumbers {
+    /// The last positions of sequences.
+    pub(super) last: Option<ValueId>,
+    /// The positions that a sequence has room for, a scalar.
+    pub(super) room: Option<ValueId>,
+}
+
 pub(in crate::session) fn refused(reason: impl Into<String>) -> DecoderError {
     DecoderError::Model(reason.into())
 }
 
 /// Rewrites a model's graph. The inputs `beside` are the same in all steps of a text, the inputs `biases` are rows that
-/// each step makes, and `states` are pairs of an input and its next value.
+/// each step makes, `states` are pairs of an input and its next value, and nodes read the `numbers` of a step.
 ///
 /// # Errors
 ///
@@ -87,6 +96,7 @@ pub(super) fn rewrite(
     beside: &[String],
     biases: &[String],
     states: &[handed::Pair],
+    numbers: StepNumbers,
 ) -> Result<Roles, DecoderError> {
     let facts = Facts::of(graph, true);
     let layers: Vec<usize> = (0..graph.nodes.len()).filter(|&at| is_attention(&graph.nodes[at])).collect();
@@ -98,7 +108,7 @@ pub(super) fn rewrite(
     let last = input(graph, LAST, DType::I32, vec![batch.clone()]);
     let pages = input(graph, PAGES, DType::I32, vec![batch, Dim::Any]);
     let (mut cache, mut presents) = (Vec::new(), Vec::new());
-    for at in layers {
+    for &at in &layers {
         let node = &graph.nodes[at];
         for (own, past_input) in PAST.into_iter().enumerate() {
             let (past, present) = pair(graph, node, past_input, 1 + own)?;
@@ -119,6 +129,9 @@ pub(super) fn rewrite(
         node.attrs.insert("past_present_share_buffer".to_owned(), Attr::Int(1));
         // The window tells which positions are read; the cache has all positions.
         node.attrs.remove("sliding_window_cache");
+    }
+    if let Some(&layer) = layers.first() {
+        give(graph, numbers, layer, last, pages);
     }
     allow_any_pages(graph, &cache, &presents);
     let mut own = Vec::new();
@@ -179,6 +192,41 @@ pub(super) fn rows_of_positions(dims: Option<&[Dim]>) -> Option<usize> {
 
 pub(super) fn is_attention(node: &NodeDesc) -> bool {
     node.domain == "com.microsoft" && node.op == "GroupQueryAttention"
+}
+
+/// Makes the numbers of a step from its inputs; `layer` is the place of a node of attention.
+fn give(graph: &mut Graph, numbers: StepNumbers, layer: usize, last: ValueId, pages: ValueId) {
+    let past = graph.nodes[layer].input(PAST[0]);
+    let mut steps = Vec::new();
+    let mut step = |op: &str, attrs: Attrs, inputs: &[ValueId], output: ValueId| {
+        let inputs = inputs.iter().copied().map(Some).collect();
+        let (name, op) = (format!("kiln.numbers/{op}"), op.to_owned());
+        steps.push(NodeDesc {
+            name,
+            op,
+            version: 15,
+            attrs,
+            inputs,
+            outputs: vec![Some(output)],
+            ..NodeDesc::default()
+        });
+    };
+    if let Some(value) = numbers.last {
+        step("Identity", Attrs::new(), &[last], value);
+    }
+    if let Some((room, past)) = numbers.room.zip(past) {
+        let of_axis =
+            |axis: i64| [("start", axis), ("end", axis + 1)].map(|(name, at)| (name.to_owned(), Attr::Int(at)));
+        let sizes = [(pages, 1), (past, 2)].map(|(value, axis)| {
+            let size = graph.fresh("room/size");
+            step("Shape", Attrs::from(of_axis(axis)), &[value], size);
+            size
+        });
+        let product = graph.fresh("room/product");
+        step("Mul", Attrs::new(), &sizes, product);
+        step("Squeeze", Attrs::new(), &[product], room);
+    }
+    graph.nodes.splice(0..0, steps);
 }
 
 /// The number of sequences, as the model declares it.

@@ -145,7 +145,7 @@ impl Sizes {
         }
         if let Some(bias) = shape(input::BIAS) {
             let fits = matches!(*bias, [batches, heads, rows, keys] if [1, batch].contains(&batches)
-                && [1, node.heads].contains(&heads) && [rows, keys] == [new, total]);
+                && [1, node.heads].contains(&heads) && [1, new].contains(&rows) && keys == total);
             if !fits {
                 return Err(unfit(input::BIAS));
             }

@@ -40,6 +40,7 @@ const PLAIN: Given<'_> = Given {
     norm: false,
 };
 
+#[derive(Clone)]
 struct Drawn {
     heads: [Tensor; 3],
     cache: [Tensor; 2],
@@ -208,6 +209,19 @@ fn prompts_and_steps_are_what_the_definition_says() {
             Given { past: 7, filled: &[8], packed, rotary, ..PLAIN }.holds();
             Given { new: 3, past: 7, filled: &[10], packed, rotary, ..PLAIN }.holds();
         }
+    }
+}
+
+#[test]
+fn a_bias_of_one_row_is_that_of_all_new_positions() {
+    for (batches, heads) in [(1, HEADS), (2, 1), (2, HEADS)] {
+        let given = Given { new: 4, past: 5, filled: &[9, 6], bias: true, ..PLAIN };
+        let drawn = given.draw();
+        let row = Random::new("bias").floats(&[batches, heads, 1, given.total()]);
+        let repeated = elements(&row).chunks(given.total()).flat_map(|row| row.repeat(given.new)).collect();
+        let rows = Tensor::from_vec([batches, heads, given.new, given.total()], repeated).unwrap();
+        let [one, all] = [row, rows].map(|bias| given.trial(&Drawn { bias, ..drawn.clone() }).run().expect("valid"));
+        assert_eq!(elements(&one[0]), elements(&all[0]), "{batches} sequences, {heads} heads");
     }
 }
 

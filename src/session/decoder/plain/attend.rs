@@ -8,6 +8,7 @@ use kiln_model::ir::{Attr, NodeDesc, ValueId};
 use kiln_tensor::DType;
 
 use self::folded::Axis;
+use super::slopes::Slopes;
 use super::trial::{Follows, Lengths, Trial};
 use super::{Part, refused_at};
 use crate::session::decoder::DecoderError;
@@ -33,6 +34,8 @@ pub(super) struct Attend {
     /// Whether the node itself hides later positions.
     pub(super) is_causal: bool,
     pub(super) masks: Vec<Mask>,
+    /// A bias that is added to scores.
+    pub(super) slopes: Option<Slopes>,
     /// If heads are folded into the axis of sequences: the queries, which have the shape of the result, [sequences *
     /// heads, positions, size].
     pub(super) folded: Option<ValueId>,
@@ -167,9 +170,10 @@ impl Matcher<'_, '_> {
         // Tensors joined by Concat have an axis of heads.
         let heads_first_of_keys = heads_first || !has_past;
         let rows = |value, heads_first| Rows { value, heads_first };
-        let mut masks = Vec::new();
+        let (mut masks, mut slopes) = (Vec::new(), None);
         if let Some(mask) = node.input(3) {
             self.masks(mask, &mut masks, 4);
+            masks.retain(|mask| !(mask.kind == Kind::Added && self.is_bias(mask.value, 1.0, &mut slopes)));
         }
         // The default scale depends on the size of a head.
         let of_size = (size as f32).sqrt().recip();
@@ -187,6 +191,7 @@ impl Matcher<'_, '_> {
             cap: attributes.float("softcap"),
             is_causal: attributes.flag("is_causal"),
             masks,
+            slopes: of_heads(slopes, heads).map_err(refused)?,
             folded: None,
         }))
     }
@@ -227,11 +232,17 @@ impl Matcher<'_, '_> {
         let unknown = |other: Option<&NodeDesc>, what: &str| {
             refused_at(other.unwrap_or(node), &format!("it is no known part of attention over a cache: {what}"))
         };
-        let softmax = self.through(weights);
+        let mut softmax = self.through(weights);
+        // Heads may be folded into the axis of sequences behind the softmax.
+        let folds = is_folded && self.trial.maker(softmax).is_some_and(|maker| maker.is("Reshape"));
+        if folds {
+            let before = self.scores(softmax, self.parts[values.part].heads);
+            softmax = self.through(before.ok_or_else(|| unknown(self.trial.maker(softmax), "a softmax is expected"))?);
+        }
         let softmax = self.trial.maker(softmax).filter(|maker| maker.is("Softmax"));
         let softmax = softmax.ok_or_else(|| unknown(self.trial.maker(weights), "a softmax is expected"))?;
         let scores = softmax.input(0).ok_or_else(|| unknown(Some(softmax), "it reads nothing"))?;
-        let axes = if is_folded { 3 } else { 4 };
+        let axes = if is_folded && !folds { 3 } else { 4 };
         // Adding a mask of four axes to scores of three axes would give four axes.
         let rank = self.trial.facts.rank(scores).unwrap_or(if is_folded { 0 } else { axes });
         let axis = facts::axis(softmax.attributes().int("axis"), rank);
@@ -239,7 +250,7 @@ impl Matcher<'_, '_> {
             return Err(unknown(Some(softmax), "over keys [sequences, heads, positions, keys]"));
         }
         // What is found is applied in the opposite order: scaled scores are capped, and then masked.
-        let (mut value, mut masks, mut scale, mut cap) = (scores, Vec::new(), 1.0, 0.0);
+        let (mut value, mut masks, mut slopes, mut scale, mut cap) = (scores, Vec::new(), None, 1.0, 0.0);
         let product = loop {
             value = self.through(value);
             let Some(maker) = self.trial.maker(value) else {
@@ -268,7 +279,9 @@ impl Matcher<'_, '_> {
             } else if maker.is("Add") && scale >= LEAST_FACTOR && cap == 0.0 {
                 let (rest, mask) = if self.leads_to_product(a) { (a, b) } else { (b, a) };
                 let kind = if scale == 1.0 { Kind::Added } else { Kind::AddedBefore };
-                masks.push(Mask { value: mask, kind });
+                if !self.is_bias(mask, scale, &mut slopes) {
+                    masks.push(Mask { value: mask, kind });
+                }
                 rest
             } else if maker.is("Where") && scale >= LEAST_FACTOR && cap == 0.0 {
                 let Some(other) = maker.input(2) else { return Err(unknown(Some(maker), "a condition")) };
@@ -331,8 +344,19 @@ impl Matcher<'_, '_> {
             cap,
             is_causal: false,
             masks,
+            slopes: of_heads(slopes, heads).map_err(|reason| refused_at(node, reason))?,
             folded,
         })
+    }
+
+    /// Whether a value that is added to scores is a bias by slopes, which is then `found`. Scores are multiplied by
+    /// `scale` afterwards. Of several such biases only the first is taken.
+    fn is_bias(&mut self, value: ValueId, scale: f32, found: &mut Option<Slopes>) -> bool {
+        if found.is_some() {
+            return false;
+        }
+        *found = Slopes::of(self.trial, value).and_then(|slopes| slopes.scaled(scale));
+        found.is_some()
     }
 
     /// The value before nodes that change nothing of finite numbers.
@@ -506,6 +530,14 @@ impl Matcher<'_, '_> {
 
     fn known(&self, value: ValueId, axis: usize) -> Option<usize> {
         usize::try_from(self.trial.facts.dims(value)?.get(axis)?.known()?).ok()
+    }
+}
+
+/// The slopes, if there is one for each head.
+fn of_heads(slopes: Option<Slopes>, heads: usize) -> Result<Option<Slopes>, &'static str> {
+    match slopes {
+        Some(slopes) if slopes.heads() != heads => Err("its bias has other heads than its queries"),
+        slopes => Ok(slopes),
     }
 }
 

@@ -2,6 +2,7 @@
 //! text, without copying the cache, and a use of the cache that is not recognised as attention is refused.
 
 mod multi_head;
+mod slopes;
 mod small;
 
 use self::small::{Masked, Model, Written};

@@ -247,6 +247,14 @@ impl<'a> Trial<'a> {
         }
     }
 
+    /// The last sizes of the constants that a value depends on, up to `most`: the keys of tables.
+    pub(super) fn sizes_of(&self, value: ValueId, most: usize) -> BTreeSet<usize> {
+        let nodes = self.nodes_of(value, Follows::Comparisons).unwrap_or_default();
+        let inputs = nodes.into_iter().flat_map(|place| self.graph.nodes[place].inputs.iter().flatten());
+        let sizes = inputs.filter_map(|input| self.graph.constant(*input)?.shape().last().copied());
+        sizes.filter(|&size| size <= most).collect()
+    }
+
     /// Whether the graph was found to fail in requests of these lengths, because an Expand has sizes that do not fit.
     pub(super) fn is_contradicted(&self, lengths: Lengths) -> bool {
         self.contradicted.contains(&lengths)
