@@ -72,17 +72,29 @@ impl EncoderDecoderFiles {
     ///
     /// As [`EncoderDecoderFiles::find`].
     pub fn exported(folder: &Path) -> Result<Option<EncoderDecoderFiles>, DecoderError> {
-        let folders = [folder.to_owned(), folder.join("onnx")];
-        let Some(folder) = folders.into_iter().find(|folder| folder.join("encoder_model.onnx").is_file()) else {
-            return Ok(None);
-        };
-        let file = |name: &str| folder.join(name);
-        let encoder = file("encoder_model.onnx");
-        let merged = file("decoder_model_merged.onnx");
+        let encoders = [folder.to_owned(), folder.join("onnx")].map(|folder| folder.join("encoder_model.onnx"));
+        let encoder = encoders.into_iter().find(|encoder| encoder.is_file());
+        encoder.map_or(Ok(None), |encoder| EncoderDecoderFiles::beside(&encoder))
+    }
+
+    /// The files of the encoder in that file, which has a name as exporters give it: `encoder_model.onnx`, or with an
+    /// ending for another precision, which its decoders have, too, such as `encoder_model_q4.onnx`. `None` for a file
+    /// with another name.
+    ///
+    /// # Errors
+    ///
+    /// As [`EncoderDecoderFiles::find`].
+    pub fn beside(encoder: &Path) -> Result<Option<EncoderDecoderFiles>, DecoderError> {
+        let name = encoder.file_name().and_then(|name| name.to_str());
+        let ending = name.and_then(|name| name.strip_prefix("encoder_model")?.strip_suffix(".onnx"));
+        let Some(ending) = ending else { return Ok(None) };
+        let file = |stem: &str| encoder.with_file_name(format!("{stem}{ending}.onnx"));
+        let encoder = encoder.to_owned();
+        let merged = file("decoder_model_merged");
         if merged.is_file() {
             return Ok(Some(EncoderDecoderFiles { encoder, decoder: merged, with_past: None }));
         }
-        let (decoder, with_past) = (file("decoder_model.onnx"), file("decoder_with_past_model.onnx"));
+        let (decoder, with_past) = (file("decoder_model"), file("decoder_with_past_model"));
         if let Some(missing) = [&decoder, &with_past].into_iter().find(|file| !file.is_file()) {
             return Err(refused(format!("there is no file {}", missing.display())));
         }

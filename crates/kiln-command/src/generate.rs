@@ -44,7 +44,8 @@ pub(crate) struct Args {
     /// and model.onnx, decoder_model_merged.onnx, or encoder_model.onnx and the decoder's files, in the folder or in
     /// its folder onnx
     model: PathBuf,
-    /// The decoder's ONNX file in a folder with config.json, such as onnx/model_q4.onnx
+    /// The ONNX file of a folder with config.json in another precision, such as onnx/model_q4.onnx; of an encoder and a
+    /// decoder that of the encoder, such as onnx/encoder_model_q4.onnx
     #[arg(long, value_name = "FILE")]
     model_file: Option<PathBuf>,
     /// The text that the model continues, or that its encoder reads
@@ -146,10 +147,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     if is_built && args.model_file.is_some() {
         return Err(Failure::usage("--model-file: genai_config.json names the ONNX file"));
     }
-    if !is_built
-        && args.model_file.is_none()
-        && let Some(exported) = Exported::read(&args.model)?
-    {
+    if !is_built && let Some(exported) = Exported::read(&args.model, args.model_file.as_deref())? {
         return answer(args, &exported, &options, screen);
     }
     if !args.inputs.is_empty() || args.decoder_prompt.is_some() {

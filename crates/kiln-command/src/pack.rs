@@ -21,8 +21,8 @@ pub(crate) struct Args {
     /// the folder of their three packed models
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// The ONNX file of the decoder in a folder with config.json; the default is model.onnx or
-    /// decoder_model_merged.onnx, in it or in its folder onnx
+    /// The ONNX file of a folder with config.json in another precision, such as onnx/model_q4.onnx; of an encoder and a
+    /// decoder that of the encoder, such as onnx/encoder_model_q4.onnx
     #[arg(long, value_name = "FILE")]
     model_file: Option<PathBuf>,
     /// Do not copy weights that nodes read in the layout of the model's files; these files must be below the folder of
@@ -55,7 +55,13 @@ fn folder(args: &Args, options: &SessionOptions, screen: &mut dyn Write) -> Outc
         Some(_) if packable::config_of(model).exists() => {
             return Err(Failure::usage("--model-file: genai_config.json names the ONNX file"));
         }
-        Some(file) => FolderModels::Decoder(model.join(file)),
+        Some(file) => {
+            let file = model.join(file);
+            match EncoderDecoderFiles::beside(&file).map_err(failed)? {
+                Some(files) => FolderModels::EncoderDecoder(files),
+                None => FolderModels::Decoder(file),
+            }
+        }
         None => packable::models_of(model)?,
     };
     let spinner = Progress::spinner(format!("packing {}", model.display()));

@@ -281,6 +281,16 @@ fn a_folder_names_the_file_that_it_lacks() {
     let mut cache = encoded.cache(4, 8).unwrap();
     let logits = model.step(&mut cache, &[3], &RunOptions::default()).unwrap();
     close(logits.as_slice().unwrap(), &expected(Kind::Relative, &source(Kind::Relative, 5), &[3]), "from files");
+    // Files of another precision have endings.
+    let encoder = inner.join("encoder_model_q4.onnx");
+    std::fs::copy(&files.encoder, &encoder).unwrap();
+    let missing = EncoderDecoderFiles::beside(&encoder).unwrap_err().to_string();
+    assert!(missing.contains("decoder_model_q4.onnx"), "{missing}");
+    let decoder = inner.join("decoder_model_merged_q4.onnx");
+    std::fs::copy(&files.decoder, &decoder).unwrap();
+    let other = EncoderDecoderFiles::beside(&encoder).unwrap();
+    assert_eq!(other, Some(EncoderDecoderFiles { encoder, decoder, with_past: None }));
+    assert_eq!(EncoderDecoderFiles::beside(&inner.join("vision_model.onnx")).unwrap(), None);
     let absent = EncoderDecoderFiles { encoder: inner.join("none.onnx"), ..files };
     let error = EncoderDecoder::load(&absent, &options()).err().map(|error| error.to_string()).unwrap();
     assert!(error.contains("none.onnx"), "{error}");

@@ -55,9 +55,14 @@ struct Config {
 }
 
 impl Exported {
-    /// Reads and checks the folder; `None` where it has no encoder by the name that exporters give it.
-    pub(super) fn read(folder: &Path) -> Outcome<Option<Exported>> {
-        let Some(files) = EncoderDecoderFiles::find(folder)? else { return Ok(None) };
+    /// Reads and checks the folder; `None` where it has no encoder by the name that exporters give it, or the file
+    /// `encoder` in it has another name.
+    pub(super) fn read(folder: &Path, encoder: Option<&Path>) -> Outcome<Option<Exported>> {
+        let found = match encoder {
+            Some(encoder) => EncoderDecoderFiles::beside(&folder.join(encoder))?,
+            None => EncoderDecoderFiles::find(folder)?,
+        };
+        let Some(files) = found else { return Ok(None) };
         let path = folder.join("config.json");
         let config = file(&path)?.ok_or_else(|| Failure::usage(format!("cannot read {}", path.display())))?;
         let generation = file(&folder.join("generation_config.json"))?.unwrap_or_default();

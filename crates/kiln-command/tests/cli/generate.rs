@@ -329,6 +329,27 @@ fn an_encoder_reads_the_prompt_and_a_decoder_says_what_follows() {
 }
 
 #[test]
+fn an_encoder_and_a_decoder_may_have_files_of_several_precisions() {
+    let folder = Translator::folder();
+    let path = |name: &str| folder.path().join(name);
+    for name in ["encoder_model", "decoder_model", "decoder_with_past_model"] {
+        fs::rename(path(&format!("{name}.onnx")), path(&format!("{name}_q4.onnx"))).unwrap();
+    }
+    generate(folder.path(), &["--prompt", "v"]).fails(2, &["neither model.onnx"]);
+    let named = ["--model-file", "encoder_model_q4.onnx"];
+    assert_eq!(said(folder.path(), &[&["--prompt", "v"], &named[..]].concat()).0, "wxyz\u{e4}!");
+    let packed = folder.path().join("packed");
+    let pack = ["pack".to_owned(), arg(folder.path()), "-o".to_owned(), arg(&packed)];
+    kiln(pack.into_iter().chain(named.map(str::to_owned))).ok();
+    for name in ["tokenizer.json", "config.json"] {
+        fs::copy(path(name), packed.join(name)).unwrap();
+    }
+    assert_eq!(said(&packed, &["--prompt", "v"]).0, "wxyz\u{e4}!");
+    fs::remove_file(path("decoder_model_q4.onnx")).unwrap();
+    generate(folder.path(), &[&["--prompt", "v"], &named[..]].concat()).fails(3, &["decoder_model_q4.onnx"]);
+}
+
+#[test]
 fn what_a_text_begins_with_and_never_has_is_what_the_folder_says() {
     let folder = Translator::folder();
     let with = |generation: &str, flags: &[&str]| {
