@@ -122,9 +122,16 @@ impl SideBySide {
                 words.for_each(|(four, to)| to[row] = u32::from_le_bytes(bytemuck::cast(*four)));
             }
             2 => {
-                for (eight, to) in bytes.as_chunks::<8>().0.iter().zip(to.chunks_exact_mut(2 * rows)) {
-                    let eight = u64::from_le_bytes(bytemuck::cast(*eight));
-                    (to[row], to[rows + row]) = (every_other(eight), every_other(eight >> 8));
+                let mut fours = to.chunks_exact_mut(4 * rows);
+                let mut sixteens = bytes.as_chunks::<16>().0.iter();
+                for (to, sixteen) in fours.by_ref().zip(sixteens.by_ref()) {
+                    let words: [u32; 4] = bytemuck::cast(EVEN_AND_ODD.map(|byte| sixteen[byte]));
+                    (0..4).for_each(|word| to[word * rows + row] = words[word]);
+                }
+                let two = fours.into_remainder();
+                if let Some(sixteen) = sixteens.next().filter(|_| !two.is_empty()) {
+                    let words: [u32; 4] = bytemuck::cast(EVEN_AND_ODD.map(|byte| sixteen[byte]));
+                    (two[row], two[rows + row]) = (words[0], words[1]);
                 }
             }
             _ => {
@@ -139,13 +146,8 @@ impl SideBySide {
     }
 }
 
-/// Bytes 0, 2, 4 and 6.
-#[inline(always)]
-fn every_other(bytes: u64) -> u32 {
-    let pairs = bytes & 0x00FF_00FF_00FF_00FF;
-    let fours = (pairs | pairs >> 8) & 0x0000_FFFF_0000_FFFF;
-    (fours | fours >> 16) as u32
-}
+/// The even bytes and the odd bytes of each eight.
+const EVEN_AND_ODD: [usize; 16] = [0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15];
 
 /// The bytes of a block that is padded with zeros, its step and the sum of its bytes.
 #[inline(always)]
@@ -173,6 +175,42 @@ fn quantised(elements: &[[f32; LANES]], bytes: &mut [[i8; LANES]]) -> (f32, i32)
     (most / MOST, sums.into_iter().sum())
 }
 
+/// Where a block of a row goes.
+struct Place<'a> {
+    /// The words of all rows.
+    words: &'a mut [u32],
+    /// The heads of all rows.
+    head: &'a mut [u32],
+}
+
+/// Quantises a block whose elements are padded with zeros to whole lanes.
+#[inline(always)]
+fn quantise_block(panels: &BlockPanels, at: SideBySide, padded: &[[f32; LANES]], place: Place<'_>) {
+    let Place { words, head } = place;
+    let mut bytes = [[0i8; LANES]; LONGEST / LANES];
+    let bytes = &mut bytes[..padded.len()];
+    let (step, sum) = quantised(padded, bytes);
+    head[at.row] = match panels.format.zeros {
+        ZeroPoints::Middle => (-i32::from(panels.format.codes.middle()) * sum).cast_unsigned(),
+        ZeroPoints::Bytes | ZeroPoints::F32 => (sum as f32).to_bits(),
+    };
+    head[at.rows + at.row] = step.to_bits();
+    at.write_block(bytes.as_flattened(), panels.format.block() / 4, words);
+}
+
+/// Quantises blocks of `N` times the lanes, a number that the compiler knows.
+#[inline(always)]
+fn quantise_blocks<'a, const N: usize>(
+    panels: &BlockPanels,
+    at: SideBySide,
+    blocks: &[f32],
+    places: &mut impl Iterator<Item = Place<'a>>,
+) {
+    for (block, place) in blocks.as_chunks::<LANES>().0.as_chunks::<N>().0.iter().zip(places) {
+        quantise_block(panels, at, block, place);
+    }
+}
+
 multiversion! {
     /// Quantises one row: the blocks of all words are in `words`.
     fn quantise_row(
@@ -182,24 +220,25 @@ multiversion! {
         heads: &mut [u32],
         words: std::slice::ChunksMut<'_, u32>
     ) {
-        let (block, format) = (panels.format.block(), panels.format);
-        let (mut padded, mut bytes) = ([[0f32; LANES]; LONGEST / LANES], [[0i8; LANES]; LONGEST / LANES]);
-        let blocks = left.chunks(block).zip(words).zip(heads.chunks_exact_mut(2 * at.rows));
-        for ((elements, words), head) in blocks {
-            let lanes = elements.len().div_ceil(LANES);
-            let (whole, rest) = elements.as_chunks::<LANES>();
-            padded[..whole.len()].copy_from_slice(whole);
-            if !rest.is_empty() {
-                padded[lanes - 1] = [0.0; LANES];
-                padded[lanes - 1][..rest.len()].copy_from_slice(rest);
+        let block = panels.format.block();
+        let places = words.zip(heads.chunks_exact_mut(2 * at.rows));
+        let mut places = places.map(|(words, head)| Place { words, head });
+        let (whole, rest) = left.split_at(left.len() / block * block);
+        match block / LANES {
+            1 => quantise_blocks::<1>(panels, at, whole, &mut places),
+            2 => quantise_blocks::<2>(panels, at, whole, &mut places),
+            4 => quantise_blocks::<4>(panels, at, whole, &mut places),
+            8 => quantise_blocks::<8>(panels, at, whole, &mut places),
+            lanes => {
+                for (block, place) in whole.as_chunks::<LANES>().0.chunks_exact(lanes).zip(&mut places) {
+                    quantise_block(panels, at, block, place);
+                }
             }
-            let (step, sum) = quantised(&padded[..lanes], &mut bytes[..lanes]);
-            head[at.row] = match format.zeros {
-                ZeroPoints::Middle => (-i32::from(format.codes.middle()) * sum).cast_unsigned(),
-                ZeroPoints::Bytes | ZeroPoints::F32 => (sum as f32).to_bits(),
-            };
-            head[at.rows + at.row] = step.to_bits();
-            at.write_block(&bytes.as_flattened()[..lanes * LANES], block / 4, words);
+        }
+        let mut padded = [[0f32; LANES]; LONGEST / LANES];
+        padded.as_flattened_mut()[..rest.len()].copy_from_slice(rest);
+        if let Some(place) = places.next().filter(|_| !rest.is_empty()) {
+            quantise_block(panels, at, &padded[..rest.len().div_ceil(LANES)], place);
         }
     }
 }
