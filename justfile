@@ -19,7 +19,7 @@ quick *ARGS:
 
 # Every test.
 test:
-    cargo test --release --locked --workspace --all-features
+    cargo test --profile quick --locked --workspace --all-features
 
 # One bench, for example `just bench gemm`.
 bench NAME:
