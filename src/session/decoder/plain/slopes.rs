@@ -1,4 +1,4 @@
-//! Biases that grow along keys, each head by its own slope (ALiBi: BLOOM, MPT, Falcon-RW).
+//! Biases that grow along keys, each head by its own slope (ALiBi: BLOOM, MPT).
 //!
 //! Such a bias is computed again in each step, for all keys that the cache has room for: positions, counted from the
 //! first key or from the last one, times slopes. Each number is the product that the model's own table has.
