@@ -22,9 +22,12 @@ mod slopes;
 mod table;
 mod trial;
 
+use std::cell::LazyCell;
+
 use half::f16;
 use kiln_model::facts::Facts;
 use kiln_model::ir::{Attr, Attrs, Dim, Graph, NodeDesc, ValueId};
+use kiln_model::passes::PassOptions;
 use kiln_model::stop::Stop;
 use kiln_tensor::threads::Threads;
 use kiln_tensor::{DType, Tensor};
@@ -37,6 +40,7 @@ use super::handed::{Pair, pairs};
 use super::narrow::narrow;
 use super::rewrite::{StepNumbers, drop_unread, is_attention, refused};
 use super::states::State;
+use crate::session::compile::optimise;
 use crate::session::{SessionOptions, structure};
 
 /// A mask that hides a key adds at most this to its score.
@@ -113,13 +117,27 @@ pub(super) fn lower(
         Ok(lowered) => return Ok(Lowered { states, ..lowered }),
         Err(reason) => reason,
     };
-    for way in others.into_iter().filter(|way| !way.of_one_token || is_branch) {
-        graph.clone_from(&written);
+    let may_be = |way: &Way| !way.of_one_token || is_branch;
+    let folded = LazyCell::new(|| folded(&written, stop));
+    let as_written = others.into_iter().map(|way| (way, false));
+    for (way, is_folded) in as_written.chain(WAYS.map(|way| (way, true))).filter(|(way, _)| may_be(way)) {
+        graph.clone_from(if is_folded { &folded } else { &written });
         if let Ok(lowered) = lower_by(way, graph, parts.clone(), beside, stop) {
             return Ok(Lowered { states, ..lowered });
         }
     }
     Err(reason)
+}
+
+/// The graph with its constants computed, from which sizes may follow that are not known as it is written: rotary
+/// embeddings of pairs (GLM, Cohere) take elements at places that NonZero gives.
+fn folded(graph: &Graph, stop: Option<&Stop>) -> Graph {
+    let mut folded = graph.clone();
+    let Ok(threads) = Threads::new(1) else { return folded };
+    let plain = SessionOptions { threads: 1, passes: PassOptions::none().with("fold"), ..SessionOptions::default() };
+    let build = plain.build_cx(&threads, &structure::digest(&Graph::default()));
+    optimise(&mut folded, &plain, &build, stop);
+    folded
 }
 
 /// A way to lower a graph.

@@ -286,15 +286,17 @@ fn heads_of(node: &NodeDesc, facts: &Facts) -> Result<(usize, usize), DecoderErr
         let dims = facts.dims(node.input(input)?)?;
         usize::try_from(dims.last()?.known()?).ok()
     };
+    // An element holds two codes of 4 bits.
+    let is_halved = matches!(node.attrs.get("kv_cache_bit_width"), Some(Attr::Int(4)));
     let sizes = count("num_heads").zip(count("kv_num_heads")).and_then(|(queries, heads)| {
         // Without keys, queries, keys and values are one tensor.
-        let size = match node.input(1) {
-            Some(_) => width(1)? / heads,
-            None => width(0)? / (queries + 2 * heads),
+        let of_rows = match node.input(1) {
+            Some(_) => width(1).map(|width| width / heads),
+            None => width(0).map(|width| width / (queries + 2 * heads)),
         };
-        // An element holds two codes of 4 bits.
-        let is_halved = matches!(node.attrs.get("kv_cache_bit_width"), Some(Attr::Int(4)));
-        Some((heads, if is_halved { size.div_ceil(2) } else { size }))
+        let size = of_rows.map(|size| if is_halved { size.div_ceil(2) } else { size });
+        // The cache may declare what its new rows do not show.
+        Some((heads, size.or_else(|| width(PAST[0]))?))
     });
     sizes.ok_or_else(|| refused(format!("node '{}': it is not known how large a head is", node.name)))
 }

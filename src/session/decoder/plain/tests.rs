@@ -200,6 +200,52 @@ fn positions_that_follow_from_tokens_are_counted_from_the_length_of_the_past() {
     }
 }
 
+/// The graph with new keys whose dimensions follow from constants that it computes: elements are taken at the places of
+/// ones, which are all of them.
+fn taking_at_places(model: &Model) -> Graph {
+    let mut graph = model.graph();
+    let size = graph.add_constant("size", Tensor::from_vec([1], vec![small::SIZE as i64]).unwrap());
+    let one = Attrs::from([("value".to_owned(), Tensor::from_vec([1], vec![1i64]).unwrap().into())]);
+    let turned = |perm: &[i64]| Attrs::from([("perm".to_owned(), Attr::Ints(perm.to_vec()))]);
+    let is_key = |graph: &Graph, node: &NodeDesc| {
+        let past = node.input(0).map(|past| graph.value(past).name.clone());
+        node.is("Concat") && past.is_some_and(|past| past.starts_with("past") && past.ends_with("key"))
+    };
+    for mut node in std::mem::take(&mut graph.nodes) {
+        if is_key(&graph, &node) {
+            let new = node.inputs[1];
+            let [ones, places, rows, outermost, taken, back] =
+                ["ones", "places", "rows", "outermost", "taken", "back"].map(|name| graph.fresh(name));
+            graph.nodes.extend([
+                made("ConstantOfShape", one.clone(), vec![Some(size)], ones),
+                made("NonZero", Attrs::new(), vec![Some(ones)], places),
+                made("Transpose", turned(&[1, 0]), vec![Some(places)], rows),
+                made("Transpose", turned(&[3, 0, 1, 2]), vec![new], outermost),
+                made("GatherND", Attrs::new(), vec![Some(outermost), Some(rows)], taken),
+                made("Transpose", turned(&[1, 2, 3, 0]), vec![Some(taken)], back),
+            ]);
+            node.inputs[1] = Some(back);
+        }
+        graph.nodes.push(node);
+    }
+    graph
+}
+
+#[test]
+fn sizes_may_follow_from_constants_that_the_graph_computes() {
+    for (kv_heads, positions) in [(2, true), (4, false)] {
+        let model = Model { masked: Masked::Compared, written: Written::Products, kv_heads, positions };
+        let decoder = Decoder::from_graph(taking_at_places(&model), &options());
+        let decoder = decoder.unwrap_or_else(|error| panic!("{model:?}: {error}"));
+        let text = text(9, 1);
+        let mut cache = decoder.cache(1, 4, 20).unwrap();
+        for (from, to) in [(0, 4), (4, 5), (5, 9)] {
+            let logits = decoder.step(&mut cache, &[&text[from..to]], &RunOptions::default()).unwrap();
+            close(logits.as_slice().unwrap(), &whole(&model, &text[..to]), &format!("{model:?}, {to} positions"));
+        }
+    }
+}
+
 #[test]
 fn a_branch_whose_masks_hide_nothing_takes_steps_of_one_token() {
     for kv_heads in [2, 4] {
