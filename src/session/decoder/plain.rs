@@ -554,7 +554,10 @@ fn cached(
     let of_positions = Attrs::from([("start".to_owned(), Attr::Int(2)), ("end".to_owned(), Attr::Int(3))]);
     steps.push(NodeDesc { version: 15, ..made("Shape", of_positions, vec![Some(keys.past)], total) });
     let inputs = inputs.into_iter().chain([keys.past, values.past]).map(Some).chain([None, Some(total)]);
-    let inputs = inputs.chain(bias.into_iter().flat_map(|bias| [None, None, None, Some(bias)])).collect();
+    let sinks = attend.sinks.clone().map(|sinks| graph.add_constant("sinks", sinks));
+    let mut inputs: Vec<Option<ValueId>> = inputs.chain([None, None, None, bias, sinks]).collect();
+    let given = inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+    inputs.truncate(given);
     let mut attrs = Attrs::from([
         ("num_heads".to_owned(), Attr::Int(heads as i64)),
         ("kv_num_heads".to_owned(), Attr::Int(kv_heads as i64)),

@@ -2,10 +2,11 @@
 //! (MultiHeadAttention is expanded to it), and products and a softmax over keys and values joined by Concat.
 
 mod folded;
+mod sinks;
 
 use kiln_model::facts;
 use kiln_model::ir::{Attr, NodeDesc, ValueId};
-use kiln_tensor::DType;
+use kiln_tensor::{DType, Tensor};
 
 use self::folded::Axis;
 use super::slopes::Slopes;
@@ -36,6 +37,8 @@ pub(super) struct Attend {
     pub(super) masks: Vec<Mask>,
     /// A bias that is added to scores.
     pub(super) slopes: Option<Slopes>,
+    /// A score of each head that takes weight and has no value, [heads].
+    pub(super) sinks: Option<Tensor>,
     /// If heads are folded into the axis of sequences: the queries, which have the shape of the result, [sequences *
     /// heads, positions, size].
     pub(super) folded: Option<ValueId>,
@@ -192,6 +195,7 @@ impl Matcher<'_, '_> {
             is_causal: attributes.flag("is_causal"),
             masks,
             slopes: of_heads(slopes, heads).map_err(refused)?,
+            sinks: None,
             folded: None,
         }))
     }
@@ -233,6 +237,10 @@ impl Matcher<'_, '_> {
             refused_at(other.unwrap_or(node), &format!("it is no known part of attention over a cache: {what}"))
         };
         let mut softmax = self.through(weights);
+        let joined = if is_folded { None } else { sinks::joined(self, softmax) };
+        if let Some(joined) = &joined {
+            softmax = joined.softmax;
+        }
         // Heads may be folded into the axis of sequences behind the softmax.
         let folds = is_folded && self.trial.maker(softmax).is_some_and(|maker| maker.is("Reshape"));
         if folds {
@@ -241,7 +249,11 @@ impl Matcher<'_, '_> {
         }
         let softmax = self.trial.maker(softmax).filter(|maker| maker.is("Softmax"));
         let softmax = softmax.ok_or_else(|| unknown(self.trial.maker(weights), "a softmax is expected"))?;
-        let scores = softmax.input(0).ok_or_else(|| unknown(Some(softmax), "it reads nothing"))?;
+        let mut scores = softmax.input(0).ok_or_else(|| unknown(Some(softmax), "it reads nothing"))?;
+        let mut sinks = None;
+        if let Some(found) = joined {
+            (scores, sinks) = (found.scores, Some(found.sinks));
+        }
         let axes = if is_folded && !folds { 3 } else { 4 };
         // Adding a mask of four axes to scores of three axes would give four axes.
         let rank = self.trial.facts.rank(scores).unwrap_or(if is_folded { 0 } else { axes });
@@ -345,6 +357,7 @@ impl Matcher<'_, '_> {
             is_causal: false,
             masks,
             slopes: of_heads(slopes, heads).map_err(|reason| refused_at(node, reason))?,
+            sinks: sinks::of_heads(sinks, heads).map_err(|reason| refused_at(node, reason))?,
             folded,
         })
     }

@@ -200,6 +200,59 @@ fn positions_that_follow_from_tokens_are_counted_from_the_length_of_the_past() {
     }
 }
 
+/// The graph with a sink for each head, as torch writes gpt-oss.
+fn with_sinks(model: &Model) -> Graph {
+    let mut graph = model.graph();
+    let sinks = (0..small::HEADS).map(|head| 0.5 - head as f32).collect();
+    let sinks = graph.add_constant("sinks", Tensor::from_vec([1, small::HEADS, 1, 1], sinks).unwrap());
+    let [first, last, axis, one] =
+        [0i64, -1, 3, 1].map(|number| graph.add_constant("number", Tensor::from_vec([1], vec![number]).unwrap()));
+    let last_axis = || Attrs::from([("axis".to_owned(), Attr::Int(-1))]);
+    for mut node in std::mem::take(&mut graph.nodes) {
+        if !node.is("Softmax") {
+            graph.nodes.push(node);
+            continue;
+        }
+        let (scores, weights) = (node.inputs[0], node.outputs[0]);
+        let [shape, outer, of_sinks, repeated, all, greatest, less, wide] =
+            ["shape", "outer", "of_sinks", "repeated", "all", "greatest", "less", "wide"].map(|name| graph.fresh(name));
+        let first_axis = || Attrs::from([("axis".to_owned(), Attr::Int(0))]);
+        (node.inputs[0], node.outputs[0]) = (Some(less), Some(wide));
+        graph.nodes.extend([
+            made("Shape", Attrs::new(), vec![scores], shape),
+            made("Slice", Attrs::new(), vec![Some(shape), Some(first), Some(axis)], outer),
+            made("Concat", first_axis(), vec![Some(outer), Some(one)], of_sinks),
+            made("Expand", Attrs::new(), vec![Some(sinks), Some(of_sinks)], repeated),
+            made("Concat", last_axis(), vec![scores, Some(repeated)], all),
+            NodeDesc { version: 18, ..made("ReduceMax", Attrs::new(), vec![Some(all), Some(axis)], greatest) },
+            made("Sub", Attrs::new(), vec![Some(all), Some(greatest)], less),
+            node,
+            NodeDesc {
+                inputs: [wide, first, last, axis, one].map(Some).to_vec(),
+                ..made("Slice", Attrs::new(), Vec::new(), weights.unwrap())
+            },
+        ]);
+    }
+    graph
+}
+
+#[test]
+fn sinks_take_weight_of_each_query() {
+    for masked in [Masked::Compared, Masked::Window(3), Masked::Triangle] {
+        let model = Model { masked, written: Written::Products, kv_heads: 2, positions: true };
+        let decoder = Decoder::from_graph(with_sinks(&model), &options());
+        let decoder = decoder.unwrap_or_else(|error| panic!("{model:?}: {error}"));
+        let text = text(9, 1);
+        let mut cache = decoder.cache(1, 4, 20).unwrap();
+        for (from, to) in [(0, 4), (4, 5), (5, 9)] {
+            let logits = decoder.step(&mut cache, &[&text[from..to]], &RunOptions::default()).unwrap();
+            let expected = whole_of(with_sinks(&model), &model, &text[..to]);
+            close(logits.as_slice().unwrap(), &expected, &format!("{model:?}, {to} positions"));
+            assert!(whole(&model, &text[..to]) != expected, "sinks matter");
+        }
+    }
+}
+
 /// The graph with new keys whose dimensions follow from constants that it computes: elements are taken at the places of
 /// ones, which are all of them.
 fn taking_at_places(model: &Model) -> Graph {
