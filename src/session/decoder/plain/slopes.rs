@@ -13,7 +13,7 @@ use crate::session::decoder::DecoderError;
 use crate::session::decoder::rewrite::{StepNumbers, refused};
 
 /// Keys at which a bias is tried, besides the sizes of its tables. A model fails behind the end of a table.
-const KEYS: [usize; 4] = [1, 8, 65, 1000];
+const KEYS: [usize; 4] = [FEWEST_KEYS, 1, 65, 1000];
 
 /// At least this number of keys must have a value.
 const FEWEST_KEYS: usize = 8;
@@ -40,11 +40,17 @@ pub(super) struct Slopes {
 impl Slopes {
     /// The slopes of a value that is added to scores, if it is such a bias.
     pub(super) fn of(trial: &mut Trial<'_>, value: ValueId) -> Option<Slopes> {
+        // Masks have a row for each new position, which their dimensions mostly show.
+        let several = Lengths { batch: 1, new: 3, past: FEWEST_KEYS - 3 };
+        if trial.dims(value, several).is_some_and(|dims| !matches!(dims[..], [.., 1, FEWEST_KEYS])) {
+            return None;
+        }
+        rows(&trial.compute(value, Follows::Comparisons, several)?, FEWEST_KEYS)?;
         let mut found: Option<Slopes> = None;
         let mut most = 0;
         let keys: Vec<usize> = KEYS.into_iter().chain(trial.sizes_of(value, MOST_KEYS)).collect();
         let one = keys.iter().flat_map(|&keys| {
-            [(1, 1), (1, 3)].map(|(batch, new)| Lengths { batch, new, past: keys.saturating_sub(new) })
+            [(1, 3), (1, 1)].map(|(batch, new)| Lengths { batch, new, past: keys.saturating_sub(new) })
         });
         for lengths in one.chain([Lengths { batch: 2, new: 2, past: 9 }]) {
             let Some(tensor) = trial.compute(value, Follows::Comparisons, lengths) else { continue };
