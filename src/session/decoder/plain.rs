@@ -29,6 +29,7 @@ use kiln_model::facts::Facts;
 use kiln_model::ir::{Attr, Attrs, Dim, Graph, NodeDesc, ValueId};
 use kiln_model::passes::PassOptions;
 use kiln_model::stop::Stop;
+use kiln_run::exec::BuildCx;
 use kiln_tensor::threads::Threads;
 use kiln_tensor::{DType, Tensor};
 
@@ -133,11 +134,18 @@ pub(super) fn lower(
 /// embeddings of pairs (GLM, Cohere) take elements at places that NonZero gives.
 fn folded(graph: &Graph, stop: Option<&Stop>) -> Graph {
     let mut folded = graph.clone();
-    let Ok(threads) = Threads::new(1) else { return folded };
-    let plain = SessionOptions { threads: 1, passes: PassOptions::none().with("fold"), ..SessionOptions::default() };
-    let build = plain.build_cx(&threads, &structure::digest(&Graph::default()));
-    optimise(&mut folded, &plain, &build, stop);
+    if let Ok(build) = alone() {
+        let fold = SessionOptions { passes: PassOptions::none().with("fold"), ..SessionOptions::default() };
+        optimise(&mut folded, &fold, &build, stop);
+    }
     folded
+}
+
+/// The context in which values of a graph are computed, on one thread.
+fn alone() -> Result<BuildCx, DecoderError> {
+    let threads = Threads::new(1).map_err(crate::session::SessionError::from)?;
+    let plain = SessionOptions { threads: 1, ..SessionOptions::default() };
+    Ok(plain.build_cx(&threads, &structure::digest(&Graph::default())))
 }
 
 /// A way to lower a graph.
@@ -177,10 +185,7 @@ fn lower_by(
             part.new = Some(*new);
         }
     }
-    // The session for computing masks is separate.
-    let plain = SessionOptions { threads: 1, ..SessionOptions::default() };
-    let threads = Threads::new(1).map_err(crate::session::SessionError::from)?;
-    let build = plain.build_cx(&threads, &structure::digest(&Graph::default()));
+    let build = alone()?;
     let fixed = |axis: usize| match graph.value(tokens).dims.as_deref().and_then(|dims| dims.get(axis)) {
         Some(Dim::Fixed(size)) => Some(*size),
         _ => None,

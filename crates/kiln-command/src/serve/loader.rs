@@ -68,9 +68,13 @@ impl Sessions {
         Ok(Arc::new(Speaker::new(home, config, decoder, self.room)?))
     }
 
+    /// The model of that file, or of the folder that was `built`.
     #[cfg(feature = "generate")]
-    fn model(&self, file: &Path, is_built: bool) -> Result<Arc<dyn Model>, String> {
-        let language = if is_built { self.built(&packable::home_of(file)).map(Some) } else { self.exported(file) };
+    fn model(&self, file: &Path, built: Option<&Path>) -> Result<Arc<dyn Model>, String> {
+        let language = match built {
+            Some(folder) => self.built(folder).map(Some),
+            None => self.exported(file),
+        };
         match language.map_err(|failure| failure.line().unwrap_or_default())? {
             Some(language) => Ok(language),
             None => self.session(file),
@@ -78,8 +82,8 @@ impl Sessions {
     }
 
     #[cfg(not(feature = "generate"))]
-    fn model(&self, file: &Path, is_built: bool) -> Result<Arc<dyn Model>, String> {
-        if is_built {
+    fn model(&self, file: &Path, built: Option<&Path>) -> Result<Arc<dyn Model>, String> {
+        if built.is_some() {
             return Err("it is a language model, and this build has no feature 'generate'".to_owned());
         }
         self.session(file)
@@ -88,10 +92,12 @@ impl Sessions {
 
 impl Loader for Sessions {
     fn load(&self, file: &Path) -> Result<Arc<dyn Model>, String> {
-        let is_built = packable::config_of(&packable::home_of(file)) == file;
-        let loaded = self.model(file, is_built);
+        let folder = file.parent().unwrap_or(Path::new(""));
+        let built = Some(folder).filter(|folder| packable::config_of(folder) == file);
+        let loaded = self.model(file, built);
+        let home = built.map_or_else(|| packable::home_of(file), Path::to_owned);
         // Clients may see the text, and must not see paths.
-        let shown = format!("{}/", packable::home_of(file).display());
+        let shown = format!("{}/", home.display());
         loaded.map_err(|text| if shown == "/" { text } else { text.replace(&shown, "") })
     }
 

@@ -155,6 +155,14 @@ fn what_cannot_be_continued_is_refused() {
 }
 
 #[test]
+fn a_folder_of_the_builder_may_have_the_name_of_exporters_folders() {
+    let models = models();
+    fs::rename(models.path().join("models/abc"), models.path().join("models/onnx")).unwrap();
+    let served = server(&models, &[]);
+    assert_eq!(completed(&served, &json!({"model": "onnx", "prompt": "w"})), [said("xyz\u{e4}!", "stop")]);
+}
+
+#[test]
 fn folders_of_optimum_and_transformers_js_are_language_models() {
     let models = models();
     let folder = models.path().join("models/abc");

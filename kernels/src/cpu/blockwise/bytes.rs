@@ -125,12 +125,12 @@ impl SideBySide {
                 let mut fours = to.chunks_exact_mut(4 * rows);
                 let mut sixteens = bytes.as_chunks::<16>().0.iter();
                 for (to, sixteen) in fours.by_ref().zip(sixteens.by_ref()) {
-                    let words: [u32; 4] = bytemuck::cast(EVEN_AND_ODD.map(|byte| sixteen[byte]));
+                    let words = even_and_odd(sixteen);
                     (0..4).for_each(|word| to[word * rows + row] = words[word]);
                 }
                 let two = fours.into_remainder();
                 if let Some(sixteen) = sixteens.next().filter(|_| !two.is_empty()) {
-                    let words: [u32; 4] = bytemuck::cast(EVEN_AND_ODD.map(|byte| sixteen[byte]));
+                    let words = even_and_odd(sixteen);
                     (two[row], two[rows + row]) = (words[0], words[1]);
                 }
             }
@@ -147,7 +147,11 @@ impl SideBySide {
 }
 
 /// The even bytes and the odd bytes of each eight.
-const EVEN_AND_ODD: [usize; 16] = [0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15];
+#[inline(always)]
+fn even_and_odd(bytes: &[i8; 16]) -> [u32; 4] {
+    const ORDER: [usize; 16] = [0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15];
+    bytemuck::cast(ORDER.map(|byte| bytes[byte]))
+}
 
 /// The bytes of a block that is padded with zeros, its step and the sum of its bytes.
 #[inline(always)]

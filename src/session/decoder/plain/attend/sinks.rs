@@ -25,8 +25,7 @@ pub(super) fn joined(matcher: &Matcher<'_, '_>, weights: ValueId) -> Option<Join
     let mut all = matcher.through(maker(softmax).filter(|node| node.is("Softmax"))?.input(0)?);
     // A softmax does not change where the greatest score is subtracted before.
     if let Some(node) = maker(all).filter(|node| node.is("Sub")) {
-        let greatest = maker(node.input(1)?).filter(|of| of.is("ReduceMax") && of.input(0) == node.input(0));
-        greatest?;
+        maker(node.input(1)?).filter(|of| of.is("ReduceMax") && of.input(0) == node.input(0))?;
         all = node.input(0)?;
     }
     let join = maker(all).filter(|node| node.is("Concat") && [3, -1].contains(&node.attributes().int("axis")))?;
