@@ -103,7 +103,7 @@ const WAYS: [(&str, Option<Products>); 4] = [
     ("f32", None),
     ("fours", Some(Products::Fours)),
     ("pairs", Some(Products::Pairs)),
-    ("tiles", Some(Products::Tiles)),
+    ("tiles", Some(Products::Bf16Tiles)),
 ];
 
 /// One line of the table. `of_one` has the times of one row, for each way.

@@ -155,15 +155,9 @@ kinds! {
     BlockDot(blockwise::BlockDotCode) of blockwise::FAMILY,
         extension |code| code.products.extension(code.isa),
         emit |code, _, asm| code.emit(asm);
-    /// Tiles of rows of bytes by block-quantised weights.
-    BlockTile(blockwise::BlockTileCode) of blockwise::FAMILY,
-        extension |_| Some(Extension::Amx),
-        emit |code, _, asm| code.emit(asm);
-    /// Blocks of quantised weights as bytes.
-    BlockUnpack(blockwise::BlockUnpackCode) of blockwise::FAMILY,
-        emit |code, _, asm| code.emit(asm);
     /// Blocks of quantised weights as numbers.
     BlockExpand(blockwise::BlockExpandCode) of blockwise::FAMILY,
+        extension |code| code.numbers.extension(),
         emit |code, _, asm| code.emit(asm);
     /// An element-wise chain.
     Chain(chain::ChainCode) of "chain",

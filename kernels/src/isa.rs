@@ -194,6 +194,12 @@ impl Extensions {
         Extensions(self.0 | 1 << extension as u8)
     }
 
+    /// The set without an extension.
+    #[must_use]
+    pub const fn without(self, extension: Extension) -> Extensions {
+        Extensions(self.0 & !(1 << extension as u8))
+    }
+
     /// The set of these bits, as [`Extensions::bits`] gives them.
     #[must_use]
     pub const fn from_bits(bits: u8) -> Extensions {

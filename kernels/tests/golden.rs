@@ -11,7 +11,9 @@ use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, Mnemonic, NasmFo
 use kiln_kernels::cpu::amx::{Columns, Factors, FusedEpilogue, MultiplyCode};
 use kiln_kernels::cpu::attention::emit::{Adjust, AttentionCode, Form as AttentionForm};
 use kiln_kernels::cpu::blend::BlendCode;
-use kiln_kernels::cpu::blockwise::{Ahead, BlockDotCode, BlockTileCode, BlockUnpackCode, Codes, Products, ZeroPoints};
+use kiln_kernels::cpu::blockwise::{
+    Ahead, BlockDotCode, BlockExpandCode, Codes, ExpandedNumbers, Products, ZeroPoints,
+};
 use kiln_kernels::cpu::chain::{ChainCode, Lane, Program, Step, Storage, UnaryOp};
 use kiln_kernels::cpu::conv::winograd::WinogradSide;
 use kiln_kernels::cpu::conv::{DepthwiseCode, SlideCode, WinogradCode, WinogradTile};
@@ -225,13 +227,9 @@ fn places() -> Vec<(PathBuf, String)> {
     let isa = Isa::Avx512;
     let lines = LinesCode { isa, lines: 3, taps: 3, stride: 2, dilation: 1, output: Output::Unsigned };
     places.push((folder.join("quantized-lines-avx512.asm"), listing(&CodeKey::QuantizedLines(lines), 0)));
-    let zeros = ZeroPoints::Bytes;
-    for (name, code) in [
-        ("block-tile-avx512", CodeKey::BlockTile(BlockTileCode { isa, zeros })),
-        ("block-unpack-avx512", CodeKey::BlockUnpack(BlockUnpackCode { isa, vectors: 2, codes: Codes::Int4, zeros })),
-    ] {
-        places.push((folder.join(format!("{name}.asm")), listing(&code, 0)));
-    }
+    let numbers = ExpandedNumbers::Bf16Pairs;
+    let pairs = BlockExpandCode { isa, vectors: 2, codes: Codes::Int4, zeros: ZeroPoints::Bytes, numbers };
+    places.push((folder.join("block-expand-pairs-avx512.asm"), listing(&CodeKey::BlockExpand(pairs), 0)));
     for (name, isa, form) in [
         ("lookup-avx512", Isa::Avx512, LookupForm::Halves),
         ("lookup-pieces-avx2", Isa::Avx2, LookupForm::Pieces),

@@ -14,7 +14,8 @@
 //!
 //! Where the shape lets rows be quantised to bytes, by blocks as the weights are ([`bytes`]), codes are multiplied as
 //! integers ([`dots`]) by the fastest instructions of the processor ([`products`]): a few rows at a time, out of a
-//! panel that stays in L1 or L2. Many rows are multiplied on AMX where there is AMX ([`amx`]).
+//! panel that stays in L1 or L2. Where there is AMX, many rows are multiplied as `bf16` instead ([`amx`]), which is
+//! faster and loses less.
 //!
 //! - [`decoder`]: how codes become numbers in registers; their meaning is in
 //!   [`problem::blockwise`](crate::problem::blockwise). [`layout`]: packed panels, and packing.
@@ -34,10 +35,9 @@ mod streams;
 
 pub use crate::problem::blockwise::{BlockFormat, Codes, ZeroPoints};
 pub use crate::problem::blockwise::{BlockSource, CodeBytes, Offsets};
-pub use amx::{BlockTileCode, BlockUnpackCode};
 pub use dots::BlockDotCode;
 pub use driver::{BlockProduct, BlockProductBlocks, BlockProductShape, LeftElements};
-pub use expand::BlockExpandCode;
+pub use expand::{BlockExpandCode, ExpandedNumbers};
 pub use layout::BlockPanels;
 pub use products::Products;
 pub use row::BlockRowCode;

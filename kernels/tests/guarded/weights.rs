@@ -45,19 +45,17 @@ pub(crate) fn blockwise(draw: &mut Draw<'_>, isa: Isa) {
     let mut want = reference::gemm::matmul(m, n, k, &left, &numbers);
     want.iter_mut().enumerate().for_each(|(at, sum)| *sum += if shape.bias { bias[at % n] } else { 0.0 });
     let picked = BlockProductBlocks::pick(isa, Extensions::default(), &shape, threads);
-    let products = match draw.of(&[Products::Fours, Products::Pairs, Products::Tiles]) {
-        Products::Tiles if isa != Isa::Avx512 => Products::Pairs,
-        products => products,
-    };
+    let products = draw.of(&[Products::Fours, Products::Pairs, Products::Bf16Tiles]);
     let k_blocks = if draw.flag() { 1 } else { picked.k_blocks };
-    let cut = BlockProductBlocks { k_blocks, dots: picked.dots.map(|_| products), ..picked };
+    let cut = |products| BlockProductBlocks { k_blocks, dots: picked.dots.map(|_| products), ..picked };
+    let cut = if cut(products).fits(&shape, isa) { cut(products) } else { cut(Products::Pairs) };
     let product = BlockProduct::new(isa, shape, cut, Ahead::default(), &EmitEach).unwrap();
     let (left, bias) = (Guarded::of(&left, at_end), Guarded::of(&bias, at_end));
     let (mut scratch, mut c) = (Guarded::blank(product.scratch_len(), at_end), Guarded::blank(m * n, at_end));
     product.run(&left, &weights, shape.bias.then_some(&*bias), &mut c, &mut scratch, &InTurn(threads)).unwrap();
     scratch.open();
     // The error of terms of at most 4 times 256 times 16, if every sum were rounded. Rows of bytes are off by half a
-    // step of 127 each.
+    // step of 127 each, and integers of a few bits are exact in bf16.
     let off = k as f32 * 16384.0 * if cut.dots.is_some() { 1.0 / 254.0 } else { f32::EPSILON };
     close(c.open(), &want, |_| off, &|| format!("{isa} {cut:?} {shape:?}"));
 }

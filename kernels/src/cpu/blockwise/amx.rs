@@ -1,28 +1,27 @@
-//! Many rows of bytes on [AMX](crate::cpu::amx).
+//! Many rows on [AMX](crate::cpu::amx), as `bf16`.
 //!
-//! A tile is the integer sum of sixteen rows by sixteen columns over one block. A step of AMX has up to 64 elements: a
-//! block of 16 or 32 takes one step of shorter rows, a block of 128 or 256 several steps. Each task unpacks some blocks
-//! of a panel into scratch ([`unpack`]) and multiplies them with all rows ([`multiply`]) before it goes on, so that
-//! codes are unpacked once. Sums begin and go on as in [`dots`](super::dots), with the same bits.
+//! Rows are rounded once. Each task dequantises some blocks of a panel to pairs of `bf16` in scratch ([`expand`]) and
+//! multiplies them with many rows before it goes on. Sums are `f32` in tile registers over all of these blocks, so the
+//! end of a block costs nothing. A product of bytes on AMX would end with each block, because each has scales of its
+//! own: the sums of a block of 32 took 24 ns to scale and add, and its product by `bf16` takes 7.
 //!
-//! The rows of a tile that the matrix does not have are zeros. Where a tile has such rows, or columns that the matrix
-//! does not have, its sums go through scratch.
-
-mod multiply;
-mod unpack;
+//! A block of rows and the part of the reduction that is dequantised at a time stay in L2 while panels pass. Sums are
+//! stored to L1 and written to C from there, several panels side by side, so that longer runs of each row of C are
+//! written at once. Where the reduction has several parts, the sums of later parts are added to C.
+//!
+//! [`expand`]: super::expand
 
 use std::ops::Range;
 
-pub use self::multiply::BlockTileCode;
-use self::multiply::{SETS, TileArgs};
-pub use self::unpack::BlockUnpackCode;
-use self::unpack::Unpack;
-use super::bytes::ByteRows;
+use super::expand::{Expand, ExpandedNumbers};
 use super::layout::BlockPanels;
-use super::products::Products;
-use crate::cpu::amx::{self, LANES, TILE_ROWS};
+use crate::cpu::amx::{
+    self, BLOCK, Block, EpilogueArgs, EpilogueCode, Held, Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST,
+    TILE_ROWS,
+};
+use crate::cpu::gemm::Bf16Convert;
 use crate::cpu::gemm::rows::part;
-use crate::cpu::{CodeKey, CodeSource, Emitted};
+use crate::cpu::{CodeKey, CodeSource, Emitted, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::Given;
@@ -31,22 +30,33 @@ use crate::parallel::{Disjoint, Parallel, for_each_chunk};
 /// Words that scratch is aligned to: a cache line.
 const ALIGNMENT: usize = 16;
 
-/// The integer sums of a set of tiles each.
-type Sums = amx::Sums<i32, { SETS * TILE_ROWS * LANES }>;
+/// Words of one step of a tile row.
+const STEP_OF_ROWS: usize = TILE_ROWS * STEP_WORDS;
+
+/// Bytes of rows, over a part of the reduction, that all panels see before the next rows: they stay in L2.
+const ROW_BYTES: usize = 1 << 20;
+
+/// Tile rows by one panel whose sums wait for their epilogue: 32 KiB of sums.
+const SUMS: usize = 16;
+/// Most panels that are dequantised at a time.
+const GROUP: usize = 4;
+
+/// The sums of [`SUMS`] tile rows by a panel.
+type Sums = amx::Sums<f32, { SUMS * BLOCK }>;
 
 /// A product on AMX.
 #[derive(Clone, Debug)]
 pub(super) struct Amx {
-    isa: Isa,
     /// Rows of the matrix.
     m: usize,
-    /// The rows of a tile.
-    rows: ByteRows,
-    /// Blocks of a column that are unpacked at a time.
+    panels: BlockPanels,
+    /// Blocks of a column that are dequantised at a time.
     k_blocks: usize,
     tasks: usize,
-    unpack: Unpack,
-    kernel: Emitted<BlockTileCode>,
+    convert: Bf16Convert,
+    expand: Expand,
+    multiply: Multiply,
+    epilogue: Emitted<EpilogueCode>,
 }
 
 /// The operands of a run, which are as long as the product says.
@@ -60,31 +70,29 @@ pub(super) struct AmxOperands<'a> {
 
 /// The operands as tasks see them.
 struct Buffers<'a> {
-    /// Rows as bytes, tile row after tile row.
-    rows: &'a [u32],
+    /// Rounded rows, tile row after tile row.
+    rows: &'a [f32],
     weights: &'a [u8],
     bias: Option<&'a [f32]>,
     c: Disjoint<'a, f32>,
     given: Given,
 }
 
-/// The scratch of one task.
-struct Room<'a> {
-    /// Unpacked codes.
-    codes: &'a mut [u8],
-    /// The sums of a tile row by a panel, and a panel's bias.
-    edge: &'a mut [f32],
-    bias: &'a mut [f32],
-    sums: Sums,
-}
-
-/// Some blocks of a panel.
+/// Some tile rows by some blocks of panels side by side.
 struct Cut {
-    panel: usize,
+    tiles: Range<usize>,
+    panels: Range<usize>,
     blocks: Range<usize>,
 }
 
 impl Amx {
+    /// Whether AMX multiplies panels of that width, `k_blocks` blocks at a time: parts of the reduction are whole
+    /// steps.
+    pub(super) fn takes(panels: &BlockPanels, k_blocks: usize) -> bool {
+        panels.width == PANEL
+            && ((k_blocks * panels.format.block()).is_multiple_of(STEP) || k_blocks >= panels.blocks())
+    }
+
     /// The product of `m` rows by the panels of a matrix, `k_blocks` blocks at a time, in `tasks` tasks.
     pub(super) fn new(
         isa: Isa,
@@ -94,36 +102,47 @@ impl Amx {
         tasks: usize,
         source: &dyn CodeSource,
     ) -> Result<Amx> {
-        let code = BlockTileCode { isa, zeros: panels.format.zeros };
+        let epilogue = EpilogueCode { isa, activation: None, residual: Stored::F32, output: Stored::F32 };
         Ok(Amx {
-            isa,
             m,
-            rows: ByteRows { panels, rows: TILE_ROWS, products: Products::Tiles },
+            panels,
             k_blocks,
             tasks,
-            unpack: Unpack::new(isa, panels, source)?,
-            kernel: Emitted::new(code, CodeKey::BlockTile, source)?,
+            convert: Bf16Convert::new(isa, source)?,
+            expand: Expand::new(isa, panels, ExpandedNumbers::Bf16Pairs, source)?,
+            multiply: Multiply::new(isa, 1..=TALLEST, source)?,
+            epilogue: Emitted::new(epilogue, CodeKey::Epilogue, source)?,
         })
     }
 
-    /// Words of all rows as bytes.
+    /// Steps of the reduction over some elements.
+    fn steps(elements: usize) -> usize {
+        elements.div_ceil(STEP)
+    }
+
+    /// Words of a tile row.
+    fn tile_len(&self) -> usize {
+        Amx::steps(self.panels.k) * STEP_OF_ROWS
+    }
+
+    /// Words of all rounded rows.
     fn rows_len(&self) -> usize {
-        self.m.div_ceil(TILE_ROWS) * self.rows.len()
+        self.m.div_ceil(TILE_ROWS) * self.tile_len()
     }
 
-    /// Words of unpacked codes.
-    fn codes_len(&self) -> usize {
-        self.rows.panels.width / LANES * self.unpack.len(self.k_blocks.min(self.rows.panels.blocks())) / 4
+    /// Elements of a part of the reduction.
+    fn part_len(&self) -> usize {
+        self.panels.k.min(self.k_blocks * self.panels.format.block())
     }
 
-    /// Words of a task.
-    fn room_len(&self) -> usize {
-        self.codes_len() + (TILE_ROWS + 1) * self.rows.panels.width
+    /// Words of the pairs of a panel.
+    fn pairs_len(&self) -> usize {
+        Amx::steps(self.part_len()) * STEP_WORDS * PANEL
     }
 
     /// Words of scratch that [`Amx::run`] needs.
     pub(super) fn scratch_len(&self) -> usize {
-        self.rows_len() + self.tasks * self.room_len() + ALIGNMENT
+        self.rows_len() + self.tasks * GROUP * self.pairs_len() + ALIGNMENT
     }
 
     /// Multiplies; `scratch` is [`Amx::scratch_len`] long at least.
@@ -131,129 +150,99 @@ impl Amx {
         let AmxOperands { left, weights, bias, c, given } = operands;
         let aligned = scratch.as_ptr().align_offset(4 * ALIGNMENT).min(ALIGNMENT);
         let (rows, rest) = scratch[aligned..].split_at_mut(self.rows_len());
-        let (each, rows) = (TILE_ROWS * self.rows.panels.k, bytemuck::cast_slice_mut(rows));
-        for_each_chunk(parallel, rows, self.rows.len(), &|tile, to| {
-            let left = &left[tile * each..self.m.min((tile + 1) * TILE_ROWS) * self.rows.panels.k];
-            if left.len() < each {
-                to.fill(0);
+        let k = self.panels.k;
+        for_each_chunk(parallel, rows, self.tile_len(), &|tile, to| {
+            let left = &left[tile * TILE_ROWS * k..self.m.min((tile + 1) * TILE_ROWS) * k];
+            for (row, left) in left.chunks_exact(k).enumerate() {
+                self.convert.spread(left, &mut to[row * STEP_WORDS..], STEP_OF_ROWS);
             }
-            self.rows.quantise(self.isa, left, to);
         });
         let buffers = Buffers { rows, weights, bias, c: Disjoint::new(c), given };
-        let (rooms, room, panels) = (Disjoint::new(rest), self.room_len(), &self.rows.panels);
+        let (rooms, room) = (Disjoint::new(rest), GROUP * self.pairs_len());
+        let (tiles, blocks) = (self.m.div_ceil(TILE_ROWS), self.panels.blocks());
+        let at_once = (ROW_BYTES / (2 * TILE_ROWS * self.part_len())).max(TALLEST);
         parallel.run(self.tasks, &|task| {
             // SAFETY: scratch has a room for each task.
-            let room = unsafe { rooms.part(task * room..(task + 1) * room) };
-            let (codes, room) = room.split_at_mut(self.codes_len());
-            let (edge, bias) = room.split_at_mut(TILE_ROWS * panels.width);
-            let mut room = Room { codes: bytemuck::cast_slice_mut(codes), edge, bias, sums: Sums::uninit() };
-            for panel in part(panels.count(), self.tasks, task) {
-                for first in (0..panels.blocks()).step_by(self.k_blocks) {
-                    if parallel.is_stopped() {
-                        return;
+            let pairs = unsafe { rooms.part(task * room..(task + 1) * room) };
+            let held = self.multiply.hold();
+            let panels = part(self.panels.count(), self.tasks, task);
+            for first_tile in (0..tiles).step_by(at_once) {
+                for first in (0..blocks).step_by(self.k_blocks) {
+                    for panel in panels.clone().step_by(GROUP) {
+                        if parallel.is_stopped() {
+                            return;
+                        }
+                        let cut = Cut {
+                            tiles: first_tile..tiles.min(first_tile + at_once),
+                            panels: panel..panels.end.min(panel + GROUP),
+                            blocks: first..blocks.min(first + self.k_blocks),
+                        };
+                        self.dequantise(&buffers, &cut, pairs);
+                        self.multiply(&held, &buffers, &cut, pairs);
                     }
-                    let blocks = first..panels.blocks().min(first + self.k_blocks);
-                    self.cut(&buffers, &Cut { panel, blocks }, &mut room);
                 }
             }
         });
     }
 
-    /// Some blocks of a panel by all rows.
-    fn cut(&self, buffers: &Buffers<'_>, cut: &Cut, room: &mut Room<'_>) {
-        let (n, panels) = (self.rows.panels.n, &self.rows.panels);
-        let (first, width) = (cut.panel * panels.width, panels.width);
-        let weights = &buffers.weights[cut.panel * panels.panel_bytes()..][..panels.panel_bytes()];
-        self.unpack.run(weights, cut.blocks.start, cut.blocks.len(), room.codes, &buffers.given);
-        let whole = if panels.columns_of(cut.panel) == width { self.m / TILE_ROWS } else { 0 };
-        if whole > 0 {
-            let mut args = self.args(buffers, cut, 0);
-            (args.tiles, args.c, args.ldc) = (whole, buffers.c.at(first), n * 4);
-            (args.from, args.from_stride) = match (cut.blocks.start, buffers.bias) {
-                (0, None) => (std::ptr::null(), 0),
-                (0, Some(bias)) => (bias[first..].as_ptr(), 0),
-                _ => (buffers.c.at(first).cast_const(), n * 4),
-            };
-            // SAFETY: the matrix has the rows of these tiles and the columns of the panel, which are this task's.
-            unsafe { self.vectors(args, buffers, cut, room) };
-        }
-        for tile in whole..self.m.div_ceil(TILE_ROWS) {
-            self.edge(buffers, cut, tile, room);
+    /// Steps of some blocks.
+    fn steps_of(&self, blocks: &Range<usize>) -> usize {
+        let block = self.panels.format.block();
+        Amx::steps(self.panels.k.min(blocks.end * block) - blocks.start * block)
+    }
+
+    /// Dequantises some blocks of panels; the last step is filled up with zeros.
+    fn dequantise(&self, buffers: &Buffers<'_>, cut: &Cut, pairs: &mut [f32]) {
+        let (panels, block) = (&self.panels, self.panels.format.block());
+        let given = self.expand.given(buffers.given.clone());
+        let own = self.expand.len(panels.k.min(cut.blocks.end * block) - cut.blocks.start * block);
+        let each = self.steps_of(&cut.blocks) * STEP_WORDS * PANEL;
+        for (panel, pairs) in cut.panels.clone().zip(pairs.chunks_exact_mut(each)) {
+            let weights = &buffers.weights[panel * panels.panel_bytes()..][..panels.panel_bytes()];
+            let (own, rest) = pairs.split_at_mut(own);
+            self.expand.run(weights, cut.blocks.start, own, &given);
+            rest.fill(0.0);
         }
     }
 
-    /// A tile row that is not whole, because the matrix ends in its rows or columns: its sums are in scratch.
-    fn edge(&self, buffers: &Buffers<'_>, cut: &Cut, tile: usize, room: &mut Room<'_>) {
-        let (n, width, columns) = (self.rows.panels.n, self.rows.panels.width, self.rows.panels.columns_of(cut.panel));
-        let place = |row: usize| {
-            let at = (tile * TILE_ROWS + row) * n + cut.panel * width;
-            at..at + columns
-        };
-        let rows = TILE_ROWS.min(self.m - tile * TILE_ROWS);
-        let mut args = self.args(buffers, cut, tile);
-        (args.tiles, args.c, args.ldc) = (1, room.edge.as_mut_ptr(), width * 4);
-        match (cut.blocks.start, buffers.bias) {
-            (0, None) => {}
-            (0, Some(bias)) => {
-                room.bias.fill(0.0);
-                room.bias[..columns].copy_from_slice(&bias[cut.panel * width..][..columns]);
-                args.from = room.bias.as_ptr();
+    /// Multiplies some tile rows by dequantised panels.
+    fn multiply(&self, held: &Held<'_>, buffers: &Buffers<'_>, cut: &Cut, pairs: &[f32]) {
+        let (n, steps) = (self.panels.n, self.steps_of(&cut.blocks));
+        let (group, first) = (cut.panels.len(), cut.panels.start * PANEL);
+        let (tap, mut rows, mut sums) = (0isize, [std::ptr::null(); SUMS], Sums::uninit());
+        let mut args = MultiplyArgs::empty();
+        (args.row_stride, args.left_stride) = (STEP_WORDS * 4, STEP_OF_ROWS * 4);
+        (args.right, args.panels) = (pairs.as_ptr(), group);
+        args.panel_stride = steps * STEP_WORDS * PANEL * 4;
+        (args.out_stride, args.out_panel_stride) = (group * PANEL * 4, PANEL * 4);
+        (args.taps, args.tap_count, args.steps) = (&raw const tap, 1, steps);
+        let given = buffers.given.clone().read("tap", std::slice::from_ref(&tap)).read("tile rows", &rows);
+        let given = given.write("sums", std::slice::from_mut(&mut sums));
+        let begun = cut.blocks.start * self.panels.format.block() / STEP * STEP_OF_ROWS;
+        let bias = buffers.bias.filter(|_| cut.blocks.start == 0);
+        let mut end = EpilogueArgs::of_columns((n - first).min(group * PANEL)).biased(bias, first);
+        (end.area.from, end.area.from_stride, end.area.to_stride) = (sums.first(), group * PANEL * 4, n * 4);
+        for tile in cut.tiles.clone().step_by(SUMS / group) {
+            let count = (SUMS / group).min(cut.tiles.end - tile);
+            for (index, row) in rows[..count].iter_mut().enumerate() {
+                *row = buffers.rows[(tile + index) * self.tile_len() + begun..].as_ptr().cast();
             }
-            _ => {
-                room.edge.fill(0.0);
-                for (row, sums) in room.edge.chunks_exact_mut(width).take(rows).enumerate() {
-                    // SAFETY: columns of this task's panel.
-                    sums[..columns].copy_from_slice(unsafe { buffers.c.part(place(row)) });
-                }
-                (args.from, args.from_stride) = (args.c.cast_const(), args.ldc);
+            for Block { height, first, count } in Block::all(count) {
+                (args.blocks, args.rows) = (count, rows[first..].as_ptr());
+                args.out = sums.first().wrapping_add(first * group * BLOCK);
+                // SAFETY: scratch holds all tile rows and the pairs of these panels over these steps; the sums are
+                // this task's and hold all tile rows of `group` panels.
+                unsafe { held.call(height, &mut args, &given) };
             }
-        }
-        // SAFETY: scratch has whole tiles of sums and a whole panel's bias, which this task alone uses.
-        unsafe { self.vectors(args, buffers, cut, room) };
-        for (row, sums) in room.edge.chunks_exact(width).take(rows).enumerate() {
-            // SAFETY: columns of this task's panel.
-            unsafe { buffers.c.part(place(row)) }.copy_from_slice(&sums[..columns]);
-        }
-    }
-
-    /// The arguments of some blocks from tile row `tile` on, without results and without the columns of a panel.
-    fn args(&self, buffers: &Buffers<'_>, cut: &Cut, tile: usize) -> TileArgs {
-        let ByteRows { panels, .. } = &self.rows;
-        let (block, first) = (panels.format.block(), cut.blocks.start);
-        let rows = buffers.rows[tile * self.rows.len()..].as_ptr();
-        TileArgs {
-            tile_stride: self.rows.len() * 4,
-            heads: rows.wrapping_add(2 * TILE_ROWS * first),
-            bytes: rows.wrapping_add(self.rows.heads_len() + TILE_ROWS * block / 4 * first),
-            blocks: cut.blocks.len(),
-            block_stride: panels.block_bytes(),
-            middle: f32::from(panels.format.codes.middle()),
-            ..TileArgs::of_blocks(block)
-        }
-    }
-
-    /// Multiplies tile rows, one after another, by each vector of the columns of a panel.
-    ///
-    /// # Safety
-    ///
-    /// Results, and the sums that they begin with, are whole panels of whole tiles. No other task touches those
-    /// results.
-    unsafe fn vectors(&self, mut args: TileArgs, buffers: &Buffers<'_>, cut: &Cut, room: &mut Room<'_>) {
-        let panels = &self.rows.panels;
-        let head = cut.panel * panels.panel_bytes() + cut.blocks.start * panels.block_bytes();
-        let (scales, zeros) = buffers.weights[head..][..panels.head_bytes()].split_at(panels.width * 4);
-        let given = buffers.given.clone().write("sums", std::slice::from_mut(&mut room.sums));
-        args.sums = room.sums.first();
-        let (c, from) = (args.c, args.from);
-        for vector in 0..panels.width / LANES {
-            args.codes = room.codes[vector * self.unpack.len(cut.blocks.len())..].as_ptr();
-            args.scales = scales[vector * LANES * 4..].as_ptr();
-            args.zeros = zeros[vector * LANES * panels.format.zeros.bytes()..].as_ptr();
-            args.c = c.wrapping_add(vector * LANES);
-            args.from = if from.is_null() { from } else { from.wrapping_add(vector * LANES) };
-            // SAFETY: the caller's contract; rows span all blocks, scratch the codes of these blocks, and the panel
-            // their heads.
-            unsafe { self.kernel.call(&args, &given) };
+            let at = tile * TILE_ROWS * n + first;
+            end.area.rows = (count * TILE_ROWS).min(self.m - tile * TILE_ROWS);
+            end.area.to = buffers.c.at(at).cast();
+            if cut.blocks.start > 0 {
+                (end.residual, end.residual_stride) = (buffers.c.at(at).cast_const().cast(), n * 4);
+            }
+            // SAFETY: all sums have been stored. The product has checked that bias and C span what its shape says, and
+            // tasks have columns of their own.
+            unsafe { self.epilogue.call(&end, &given) };
         }
     }
 }

@@ -13,9 +13,6 @@
 //! The start of a block is the first value of an integer sum where all zero points are the middle of the codes: minus
 //! the sum of its bytes times the middle. Where there are zero points, the head has the sum of the bytes instead, as an
 //! `f32`.
-//!
-//! The rows of a tile of AMX have the same heads. In each block their words lie row after row. The last block has as
-//! many words as the others, with zeros behind the end of the reduction.
 
 use super::layout::BlockPanels;
 use super::products::Products;
@@ -47,16 +44,7 @@ impl ByteRows {
 
     /// Words of heads and bytes.
     pub(super) fn len(&self) -> usize {
-        let words = match self.is_tile() {
-            true => self.panels.blocks() * self.panels.block_words(),
-            false => self.panels.words(),
-        };
-        self.heads_len() + self.rows * words * self.parts()
-    }
-
-    /// Whether they are the rows of a tile.
-    fn is_tile(&self) -> bool {
-        self.products == Products::Tiles
+        self.heads_len() + self.rows * self.panels.words() * self.parts()
     }
 
     /// Words of a row for each word of codes.
@@ -71,7 +59,7 @@ impl ByteRows {
         let (parts, widened) = (self.parts(), self.products.widens(self.panels.format.codes));
         let step = self.panels.block_words() * parts * self.rows;
         for (row, left) in left.chunks_exact(self.panels.k).take(self.rows).enumerate() {
-            let side_by_side = SideBySide { row, rows: self.rows, parts, widened, is_tile: self.is_tile() };
+            let side_by_side = SideBySide { row, rows: self.rows, parts, widened };
             quantise_row(isa, left, &self.panels, side_by_side, heads, words.chunks_mut(step.max(1)));
         }
     }
@@ -83,29 +71,16 @@ const LONGEST: usize = 256;
 /// Lanes that are computed together.
 const LANES: usize = 16;
 
-/// A row among those that lie side by side, its words for each word of codes, whether its elements have 16 bits, and
-/// whether they are the rows of a tile.
+/// A row among those that lie side by side, its words for each word of codes, and whether its elements have 16 bits.
 #[derive(Clone, Copy)]
 struct SideBySide {
     row: usize,
     rows: usize,
     parts: usize,
     widened: bool,
-    is_tile: bool,
 }
 
 impl SideBySide {
-    /// Writes the bytes of a block that has up to `len` words of a row.
-    #[inline(always)]
-    fn write_block(self, bytes: &[i8], len: usize, to: &mut [u32]) {
-        if !self.is_tile {
-            return self.write(bytes, to);
-        }
-        let to = &mut to[self.row * len..][..len];
-        to[bytes.len() / 4..].fill(0);
-        SideBySide { row: 0, rows: 1, ..self }.write(bytes, to);
-    }
-
     /// Writes the bytes of a block in the order in which the kernel reads them.
     #[inline(always)]
     fn write(self, bytes: &[i8], to: &mut [u32]) {
@@ -199,7 +174,7 @@ fn quantise_block(panels: &BlockPanels, at: SideBySide, padded: &[[f32; LANES]],
         ZeroPoints::Bytes | ZeroPoints::F32 => (sum as f32).to_bits(),
     };
     head[at.rows + at.row] = step.to_bits();
-    at.write_block(bytes.as_flattened(), panels.format.block() / 4, words);
+    at.write(bytes.as_flattened(), words);
 }
 
 /// Quantises blocks of `N` times the lanes, a number that the compiler knows.

@@ -217,7 +217,7 @@ impl BlockDotCode {
     fn registers(&self) -> usize {
         let (rows, vectors) = (usize::from(self.rows), usize::from(self.vectors()));
         let others = match self.products {
-            Products::Fours | Products::Tiles => 1 + 2 * usize::from(self.codes_at_once()),
+            Products::Fours | Products::Bf16Tiles => 1 + 2 * usize::from(self.codes_at_once()),
             Products::Pairs => rows + 1 + 3,
         };
         2 * rows * vectors + 2 + others
@@ -226,7 +226,7 @@ impl BlockDotCode {
     /// Elements of rows that are in registers at once; for products in pairs, each row's sum of pairs.
     fn elements(&self) -> u8 {
         match self.products {
-            Products::Fours | Products::Tiles => 1,
+            Products::Fours | Products::Bf16Tiles => 1,
             Products::Pairs => self.rows,
         }
     }
@@ -300,7 +300,7 @@ impl BlockDotCode {
     pub(crate) fn emit(&self, asm: &mut Asm) -> Result<()> {
         let fits = self.registers() <= usize::from(asm.registers());
         let counts = (1..=MOST_ROWS as u8).contains(&self.rows) && self.panels().are_some();
-        if !self.codes.are_integers() || !fits || !counts || self.products == Products::Tiles {
+        if !self.codes.are_integers() || !fits || !counts || self.products == Products::Bf16Tiles {
             return Err(KernelError::Unsupported { family: FAMILY, reason: format!("a kernel of {self:?}") });
         }
         asm.prologue();
@@ -368,7 +368,7 @@ impl BlockDotCode {
                 asm.while_at_least(COUNT, i32::from(GROUP), |asm| self.words_in_fours(asm, GROUP));
                 asm.for_each(COUNT, 1, |asm| self.words_in_fours(asm, 1));
             }
-            Products::Fours | Products::Tiles => asm.repeat(COUNT, |asm| self.word(asm)),
+            Products::Fours | Products::Bf16Tiles => asm.repeat(COUNT, |asm| self.word(asm)),
             Products::Pairs => {
                 asm.while_at_least(COUNT, i32::from(GROUP), |asm| self.words_in_pairs(asm, GROUP));
                 asm.for_each(COUNT, 1, |asm| self.words_in_pairs(asm, 1));

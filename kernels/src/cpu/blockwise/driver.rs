@@ -1,8 +1,8 @@
 //! The driver of products by block-quantised weights.
 //!
-//! A few rows are multiplied with codes directly, and so is any number of rows that may be bytes. For more rows of
-//! `f32`, each task dequantises a part of a panel into scratch of its own and multiplies it with all rows before it
-//! goes on.
+//! A few rows are multiplied with codes directly, and so is any number of rows that may be bytes, unless AMX multiplies
+//! them. For more rows of `f32`, each task dequantises a part of a panel into scratch of its own and multiplies it with
+//! all rows before it goes on.
 
 use std::ops::Range;
 
@@ -13,12 +13,13 @@ use super::FAMILY;
 use super::amx::{Amx, AmxOperands};
 use super::bytes::ByteRows;
 use super::dots::{DotOperands, Dots};
-use super::expand::Expand;
+use super::expand::{Expand, ExpandedNumbers};
 use super::layout::BlockPanels;
-use super::products::{MatrixRows, Products};
+use super::products::Products;
 use super::row::{Row, RowOperands};
 use super::streams::{Ahead, STREAMS};
 use crate::cpu::CodeSource;
+use crate::cpu::amx::STEP;
 use crate::cpu::gemm::micro_kernel::MicroKernel;
 use crate::cpu::gemm::rows::part;
 use crate::cpu::gemm::tile::{LeftRows, RightColumns, TileArgs, TileCode};
@@ -26,7 +27,7 @@ use crate::cpu::gemm::tile_size::least_waste;
 use crate::cpu::gemm::{Tiles, most_rows};
 use crate::cpu::machine::Caches;
 use crate::error::{KernelError, Result};
-use crate::isa::{Extensions, Isa};
+use crate::isa::{Extension, Extensions, Isa};
 use crate::jit::Given;
 use crate::parallel::{Disjoint, Parallel, Reads, for_each_chunk, has_shares, in_shares};
 use crate::problem::blockwise::{BlockFormat, ZeroPoints};
@@ -46,6 +47,9 @@ const PANEL_BLOCK: usize = 4;
 /// Bytes of quantised rows that are multiplied with all panels before the next rows are begun: they stay in L2.
 const ROW_BYTES: usize = 512 << 10;
 
+/// Most elements of a column that are dequantised at a time for AMX.
+const AMX_ELEMENTS: usize = 1024;
+
 /// Bytes of a panel that all these rows see before its next blocks: they stay in L1.
 const PANEL_BYTES: usize = 16 << 10;
 
@@ -55,7 +59,8 @@ pub enum LeftElements {
     /// As the `f32` that they are.
     #[default]
     Floats,
-    /// As bytes, by blocks with steps of their own (`accuracy_level` 4), where that is faster.
+    /// As bytes, by blocks with steps of their own (`accuracy_level` 4), or rounded to `bf16`, which loses less; where
+    /// that is faster.
     Bytes,
 }
 
@@ -85,7 +90,7 @@ pub struct BlockProductBlocks {
     pub k_blocks: u32,
     /// Tasks, each with some panels.
     pub tasks: u32,
-    /// The instructions that multiply rows as bytes, where rows are bytes.
+    /// The instructions that multiply rows in lower precision, where they may.
     pub dots: Option<Products>,
 }
 
@@ -113,12 +118,15 @@ impl BlockProductShape {
             && self.k.checked_next_multiple_of(u64::from(self.format.block)).is_some_and(|k| fits(k, n))
     }
 
-    /// The instructions that multiply rows as bytes, in code of that level with these extensions; `None` where rows may
-    /// not be bytes.
+    /// The instructions that multiply rows in lower precision, in code of that level with these extensions; `None`
+    /// where rows may not be bytes.
     #[must_use]
     pub fn dots(&self, isa: Isa, extensions: Extensions) -> Option<Products> {
         let on_vectors = Products::pick(isa, extensions).filter(|_| self.takes_bytes())?;
-        Some(on_vectors.or_tiles(isa, extensions, &self.format, MatrixRows { m: self.m, k: self.k }))
+        let has_tiles = isa == Isa::Avx512 && extensions.contains(Extension::Amx);
+        let panels = self.panels(isa);
+        let takes = has_tiles && Amx::takes(&panels, amx_blocks(&panels));
+        Some(if takes && on_vectors.is_slower_than_tiles(self.m) { Products::Bf16Tiles } else { on_vectors })
     }
 
     /// Whether rows may be bytes whose products are exact.
@@ -132,27 +140,39 @@ impl BlockProductShape {
     }
 }
 
+/// Blocks of a column that are dequantised at a time for AMX: about as many elements in each part of the reduction,
+/// [`AMX_ELEMENTS`] at most, and whole steps.
+fn amx_blocks(panels: &BlockPanels) -> usize {
+    let block = panels.format.block();
+    let step = if block.is_multiple_of(STEP) { 1 } else { 2 };
+    let most = (AMX_ELEMENTS / block).max(step);
+    let parts = panels.blocks().div_ceil(most).max(1);
+    panels.blocks().div_ceil(parts).next_multiple_of(step).clamp(1, panels.blocks().max(1))
+}
+
 impl BlockProductBlocks {
-    /// The cost model's pick: numbers of a part of a panel take an eighth of L2, every task has a panel at least, and
-    /// rows are bytes where they can.
+    /// The cost model's pick: numbers of a part of a panel take an eighth of L2 (fewer on AMX), every task has a panel
+    /// at least, and rows are in lower precision where they may.
     #[must_use]
     pub fn pick(isa: Isa, extensions: Extensions, shape: &BlockProductShape, threads: usize) -> BlockProductBlocks {
         const NUMBERS: usize = 1 << 17;
         let panels = shape.panels(isa);
         let rows = NUMBERS / (panels.width * 4);
-        let k_blocks = (rows / shape.format.block()).clamp(1, panels.blocks().max(1));
-        BlockProductBlocks {
-            k_blocks: count(k_blocks),
-            tasks: count(threads.clamp(1, panels.count().max(1))),
-            dots: shape.dots(isa, extensions),
-        }
+        let dots = shape.dots(isa, extensions);
+        let k_blocks = match dots {
+            Some(Products::Bf16Tiles) => amx_blocks(&panels),
+            _ => (rows / shape.format.block()).clamp(1, panels.blocks().max(1)),
+        };
+        let tasks = count(threads.clamp(1, panels.count().max(1)));
+        BlockProductBlocks { k_blocks: count(k_blocks), tasks, dots }
     }
 
     /// Whether a driver can take them for that shape and level: a choice may come from a file.
     #[must_use]
     pub fn fits(&self, shape: &BlockProductShape, isa: Isa) -> bool {
         let panels = shape.panels(isa);
-        self.dots.is_none_or(|products| shape.takes_bytes() && products.usable(isa) && products.takes(&shape.format))
+        let takes = |products| products != Products::Bf16Tiles || Amx::takes(&panels, self.k_blocks());
+        self.dots.is_none_or(|products| shape.takes_bytes() && products.usable(isa) && takes(products))
             && (1..=panels.blocks().max(1)).contains(&self.k_blocks())
             && (1..=panels.count().max(1)).contains(&self.tasks())
     }
@@ -174,7 +194,7 @@ enum Kernels {
     Rows(Row),
     /// Rows of bytes: groups of rows side by side, and a last group of fewer rows.
     Bytes { groups: Dots, rest: Option<Dots> },
-    /// Many rows of bytes.
+    /// Many rows of `bf16`.
     Tiled(Amx),
     /// Rows that are multiplied with numbers.
     Tiles { expand: Expand, tile: MicroKernel, tiles: Tiles },
@@ -220,7 +240,7 @@ impl BlockProduct {
         let panels = shape.panels(isa);
         // Codes are multiplied in another order than numbers. Bytes are multiplied in one order, however many rows
         // there are.
-        let kernels = if blocks.dots == Some(Products::Tiles) {
+        let kernels = if blocks.dots == Some(Products::Bf16Tiles) {
             Kernels::Tiled(Amx::new(isa, shape.m(), panels, blocks.k_blocks(), blocks.tasks(), source)?)
         } else if let Some(products) = blocks.dots {
             let rows = Dots::rows_of(isa, products, &panels, shape.m());
@@ -236,7 +256,7 @@ impl BlockProduct {
             let tiles = Tiles::new(shape.m(), most_rows(isa, vectors));
             let key = TileCode::sums(isa, vectors as u8, LeftRows::Strided, RightColumns::Packed);
             let tile = MicroKernel::new(key, [tiles], source)?;
-            Kernels::Tiles { expand: Expand::new(isa, panels, source)?, tile, tiles }
+            Kernels::Tiles { expand: Expand::new(isa, panels, ExpandedNumbers::F32, source)?, tile, tiles }
         };
         Ok(BlockProduct { shape, blocks, isa, panels, kernels })
     }

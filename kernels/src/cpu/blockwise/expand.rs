@@ -1,4 +1,5 @@
-//! Blocks of a packed panel as rows of `f32`, which the micro-kernel of `f32` multiplies with many rows.
+//! Blocks of a packed panel as rows of `f32`, which the micro-kernel of `f32` multiplies with many rows, or as pairs of
+//! `bf16`, which AMX multiplies.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -8,9 +9,19 @@ use super::decoder::Decoder;
 use super::layout::BlockPanels;
 use crate::cpu::{CodeKey, CodeSource, Emitted};
 use crate::error::{KernelError, Result};
-use crate::isa::Isa;
+use crate::isa::{Extension, Isa};
 use crate::jit::{Arguments, Asm, Extents, Given, Gpr, Mem, Src, Vreg, arg};
 use crate::problem::blockwise::{BlockFormat, Codes, ENTRIES, ZeroPoints};
+
+/// What codes become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+pub enum ExpandedNumbers {
+    /// Rows of `f32`.
+    F32,
+    /// Rows of words, each two neighbours in the reduction as `bf16`, the first in the lower half. The level is
+    /// AVX-512.
+    Bf16Pairs,
+}
 
 /// What shapes the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -23,21 +34,35 @@ pub struct BlockExpandCode {
     pub codes: Codes,
     /// Where zero points come from.
     pub zeros: ZeroPoints,
+    /// What codes become.
+    pub numbers: ExpandedNumbers,
 }
+
+/// The order that makes pairs of the numbers of one row and those of the next.
+static PAIRS: [u16; 32] = {
+    let mut order = [0; 32];
+    let mut at = 0;
+    while at < 32 {
+        order[at] = (at / 2 + at % 2 * 16) as u16;
+        at += 1;
+    }
+    order
+};
 
 /// The arguments of one call.
 #[repr(C)]
 struct ExpandArgs {
     /// The first block.
     from: *const u8,
-    /// Rows of as many columns as a panel has.
+    /// Rows of as many words as a panel has columns.
     to: *mut f32,
     /// Whole blocks, words of a column in each, and in the block behind them.
     blocks: usize,
     words: usize,
     last: usize,
-    /// The numbers of codes.
+    /// The numbers of codes, and the order of pairs.
     table: *const f32,
+    pairs: *const [u16; 32],
 }
 
 impl Arguments for ExpandArgs {
@@ -52,8 +77,27 @@ impl Arguments for ExpandArgs {
         let bytes = words.saturating_mul(width * 4).saturating_add(heads.saturating_mul(head));
         extents.read("panels", self.from).bytes(bytes);
         extents.read("the numbers of codes", self.table).bytes(ENTRIES * 4);
-        let row = width * 4;
-        extents.write("scratch", self.to).over(words, key.codes.per_word() * row).bytes(key.codes.per_word() * row);
+        if key.numbers == ExpandedNumbers::Bf16Pairs {
+            extents.constant("the order of pairs", &PAIRS);
+            extents.read("the order of pairs", self.pairs).bytes(size_of_val(&PAIRS));
+        }
+        let rows = key.numbers.rows(key.codes) * width * 4;
+        extents.write("scratch", self.to).over(words, rows).bytes(rows);
+    }
+}
+
+impl ExpandedNumbers {
+    /// The extension that the processor needs besides the level.
+    pub(crate) fn extension(self) -> Option<Extension> {
+        (self == ExpandedNumbers::Bf16Pairs).then_some(Extension::Bf16)
+    }
+
+    /// Rows that a word of codes becomes.
+    const fn rows(self, codes: Codes) -> usize {
+        match self {
+            ExpandedNumbers::F32 => codes.per_word(),
+            ExpandedNumbers::Bf16Pairs => codes.per_word() / 2,
+        }
     }
 }
 
@@ -61,17 +105,29 @@ impl Arguments for ExpandArgs {
 #[derive(Clone, Debug)]
 pub(super) struct Expand {
     panels: BlockPanels,
+    /// Rows that a word of codes becomes.
+    rows: usize,
     table: [f32; ENTRIES],
     kernel: Option<Emitted<BlockExpandCode>>,
 }
 
 impl Expand {
     /// Dequantisation for panels of a matrix.
-    pub(super) fn new(isa: Isa, panels: BlockPanels, source: &dyn CodeSource) -> Result<Expand> {
+    pub(super) fn new(
+        isa: Isa,
+        panels: BlockPanels,
+        numbers: ExpandedNumbers,
+        source: &dyn CodeSource,
+    ) -> Result<Expand> {
         let BlockFormat { codes, zeros, .. } = panels.format;
-        let key = BlockExpandCode { isa, vectors: (panels.width / isa.lanes()) as u8, codes, zeros };
+        let key = BlockExpandCode { isa, vectors: (panels.width / isa.lanes()) as u8, codes, zeros, numbers };
         let kernel = isa.is_jit().then(|| Emitted::new(key, CodeKey::BlockExpand, source)).transpose()?;
-        Ok(Expand { panels, table: codes.table(), kernel })
+        Ok(Expand { panels, rows: numbers.rows(codes), table: codes.table(), kernel })
+    }
+
+    /// Words that `elements` elements of each column become.
+    pub(super) fn len(&self, elements: usize) -> usize {
+        elements.div_ceil(self.panels.format.codes.per_word()) * self.rows * self.panels.width
     }
 
     /// Operands that are the kernel's own.
@@ -83,7 +139,7 @@ impl Expand {
     pub(super) fn run(&self, panel: &[u8], first: usize, to: &mut [f32], given: &Given) {
         let Some(kernel) = &self.kernel else { return self.panels.widen(panel, first, to) };
         let (width, each) = (self.panels.width, self.panels.block_words());
-        let words = to.len() / (width * self.panels.format.codes.per_word());
+        let words = to.len() / (width * self.rows);
         let args = ExpandArgs {
             from: panel[first * self.panels.block_bytes()..].as_ptr(),
             to: to.as_mut_ptr(),
@@ -91,6 +147,7 @@ impl Expand {
             words: each,
             last: words % each,
             table: self.table.as_ptr(),
+            pairs: &raw const PAIRS,
         };
         assert!(first * each + words <= self.panels.words() && panel.len() >= self.panels.panel_bytes());
         // SAFETY: the struct is the one that the emitter reads. The panel holds every word that is read, as was
@@ -122,19 +179,33 @@ impl BlockExpandCode {
         Vreg(2 * self.vectors + 1)
     }
 
+    /// The number before it in its pair, and the order of pairs.
+    fn before(&self) -> Vreg {
+        Vreg(2 * self.vectors + 2)
+    }
+
+    fn order(&self) -> Vreg {
+        Vreg(2 * self.vectors + 3)
+    }
+
     fn decoder(&self) -> Decoder {
-        Decoder::new(self.isa, self.codes, Vreg(2 * self.vectors + 2))
+        Decoder::new(self.isa, self.codes, Vreg(2 * self.vectors + 4))
     }
 
     /// Assembles the kernel.
     pub(crate) fn emit(&self, asm: &mut Asm) -> Result<()> {
         let is_format = self.codes.are_integers() || self.zeros == ZeroPoints::Middle;
-        let registers = 2 * usize::from(self.vectors) + 2 + Decoder::registers(self.isa, self.codes);
-        if !is_format || self.vectors == 0 || registers > usize::from(asm.registers()) {
+        let is_level = self.numbers == ExpandedNumbers::F32 || self.isa == Isa::Avx512;
+        let registers = 2 * usize::from(self.vectors) + 4 + Decoder::registers(self.isa, self.codes);
+        if !is_format || !is_level || self.vectors == 0 || registers > usize::from(asm.registers()) {
             return Err(KernelError::Unsupported { family: FAMILY, reason: format!("a kernel of {self:?}") });
         }
         asm.prologue();
         self.decoder().begin(asm, arg!(ExpandArgs.table), OTHER);
+        if self.numbers == ExpandedNumbers::Bf16Pairs {
+            asm.load(OTHER, arg!(ExpandArgs.pairs));
+            asm.vload(self.order(), Mem::at(OTHER, 0));
+        }
         asm.load(FROM, arg!(ExpandArgs.from));
         asm.load(TO, arg!(ExpandArgs.to));
         asm.load(BLOCKS, arg!(ExpandArgs.blocks));
@@ -171,23 +242,36 @@ impl BlockExpandCode {
         asm.repeat(COUNT, |asm| self.word(asm));
     }
 
-    /// One word of each column: as many rows as it has codes.
+    /// One word of each column.
     fn word(&self, asm: &mut Asm) {
-        let (bytes, decoder) = (asm.vector_bytes(), self.decoder());
+        let bytes = asm.vector_bytes();
         let row = i32::from(self.vectors) * bytes;
         for vector in 0..self.vectors {
             asm.vload(self.words(), Mem::at(FROM, i32::from(vector) * bytes));
-            for index in 0..self.codes.per_word() {
-                let number = self.number();
-                decoder.number(asm, index, self.words(), number);
-                if self.zeros != ZeroPoints::Middle {
-                    asm.vsub(number, number, self.zero(vector));
+            let to = |index: usize| Mem::at(TO, index as i32 * row + i32::from(vector) * bytes);
+            for index in 0..self.numbers.rows(self.codes) {
+                match self.numbers {
+                    ExpandedNumbers::F32 => self.dequantise(asm, vector, index, self.number()),
+                    ExpandedNumbers::Bf16Pairs => {
+                        self.dequantise(asm, vector, 2 * index, self.before());
+                        self.dequantise(asm, vector, 2 * index + 1, self.number());
+                        asm.vround_bf16(self.number(), self.number(), self.before());
+                        asm.vpermute_16(self.number(), self.order(), self.number());
+                    }
                 }
-                asm.vmul(number, number, BlockExpandCode::scale(vector));
-                asm.vstore(Mem::at(TO, index as i32 * row + i32::from(vector) * bytes), number);
+                asm.vstore(to(index), self.number());
             }
         }
         asm.add_imm(FROM, row);
-        asm.add_imm(TO, self.codes.per_word() as i32 * row);
+        asm.add_imm(TO, self.numbers.rows(self.codes) as i32 * row);
+    }
+
+    /// to = the numbers of code `index` of the words.
+    fn dequantise(&self, asm: &mut Asm, vector: u8, index: usize, to: Vreg) {
+        self.decoder().number(asm, index, self.words(), to);
+        if self.zeros != ZeroPoints::Middle {
+            asm.vsub(to, to, self.zero(vector));
+        }
+        asm.vmul(to, to, BlockExpandCode::scale(vector));
     }
 }

@@ -1,32 +1,15 @@
-//! The instructions that multiply codes with rows of bytes. All sums are exact, so that all instructions give the same
-//! bits.
+//! The instructions that multiply codes with rows in lower precision. Sums of bytes are exact, so that all instructions
+//! on bytes give the same bits.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use crate::isa::{Extension, Extensions, Isa};
-use crate::problem::blockwise::{BlockFormat, Codes};
+use crate::problem::blockwise::Codes;
 
-/// Bytes of a row in a step of AMX.
-const STEP_BYTES: usize = 64;
-
-/// Cycles that the end of a block takes for a row: its sum becomes an `f32`, and is scaled and added.
-const END_OF_ROW: u64 = 2;
-
-/// Cycles of two tile loads and a product, of storing a tile, and of unpacking a line of a tile.
-const STEP: u64 = 16;
-const STORE: u64 = 16;
-const UNPACK: u64 = 2;
-
-/// Cycles of configuring and releasing tiles.
-const CONFIGURE: u64 = 200;
-
-/// Rows that are multiplied, and their elements.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct MatrixRows {
-    pub(super) m: u64,
-    pub(super) k: u64,
-}
+/// The rows from which AMX takes less time than vectors with VNNI (measured on an Intel Xeon of family 6, model 207: the
+/// forms meet at 16 to 24 rows), and than vectors without it, which take twice as long.
+const ROWS_OF_TILES: [u64; 2] = [24, 12];
 
 /// Which instructions multiply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -37,8 +20,9 @@ pub enum Products {
     /// added (`vpmaddubsw`). Codes of eight bits and bytes are widened to 16 bits, and their pairs have 32
     /// (`vpmaddwd`).
     Pairs,
-    /// Sixteen rows by sixteen columns over a block (`tdpbssd` of AMX), where rows are many.
-    Tiles,
+    /// Rows and dequantised codes are rounded to `bf16`, and sixteen rows are multiplied by sixteen columns at a time
+    /// (`tdpbf16ps` of AMX), where rows are many.
+    Bf16Tiles,
 }
 
 impl Products {
@@ -56,13 +40,13 @@ impl Products {
             (Products::Fours, Isa::Avx512) => Some(Extension::Vnni),
             (Products::Fours, Isa::Portable | Isa::Avx2) => Some(Extension::AvxVnni),
             (Products::Pairs, _) => None,
-            (Products::Tiles, _) => Some(Extension::Amx),
+            (Products::Bf16Tiles, _) => Some(Extension::Amx),
         }
     }
 
     /// Whether kernels of that level can multiply so on this machine.
     pub(super) fn usable(self, isa: Isa) -> bool {
-        let has_level = if self == Products::Tiles { isa == Isa::Avx512 } else { isa.is_jit() };
+        let has_level = if self == Products::Bf16Tiles { isa == Isa::Avx512 } else { isa.is_jit() };
         has_level && self.extension(isa).is_none_or(Extension::usable)
     }
 
@@ -80,57 +64,8 @@ impl Products {
         }
     }
 
-    /// Whether it multiplies blocks of that format: on AMX those that are whole steps, or one shorter step.
-    pub(super) fn takes(self, format: &BlockFormat) -> bool {
-        let block = format.block();
-        self != Products::Tiles || block <= STEP_BYTES || block.is_multiple_of(STEP_BYTES)
-    }
-
-    /// These instructions on vectors, or AMX where there is AMX and it multiplies those rows in less time.
-    pub(super) fn or_tiles(self, isa: Isa, extensions: Extensions, format: &BlockFormat, rows: MatrixRows) -> Products {
-        let has_tiles = isa == Isa::Avx512 && extensions.contains(Extension::Amx) && Products::Tiles.takes(format);
-        if has_tiles && self.tiles_pay(rows, u64::from(format.block)) { Products::Tiles } else { self }
-    }
-
-    /// Whether AMX multiplies rows in fewer cycles than these instructions on vectors. It is an estimate from the
-    /// cycles of instructions whose operands are in L1; it has not been measured on a machine.
-    fn tiles_pay(self, MatrixRows { m, k }: MatrixRows, block: u64) -> bool {
-        let blocks = k.div_ceil(block.max(1));
-        // For a vector of columns: the products of a row by a block, two instructions a cycle, and the end of the
-        // block.
-        let row = block.div_ceil(8) * if self == Products::Fours { 1 } else { 2 } + END_OF_ROW;
-        let tile_row = block.div_ceil(64) * STEP + STORE + 16 * END_OF_ROW;
-        let on_vectors = m.saturating_mul(row).saturating_mul(blocks);
-        let unpacking = block / 4 * UNPACK;
-        let on_tiles = m.div_ceil(16).saturating_mul(tile_row).saturating_add(unpacking).saturating_mul(blocks);
-        on_tiles.saturating_add(CONFIGURE) < on_vectors
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::problem::blockwise::ZeroPoints;
-
-    #[test]
-    fn many_rows_are_multiplied_on_amx_where_blocks_are_steps() {
-        let amx = Extensions::default().with(Extension::Amx);
-        let chosen = |products: Products, extensions, block, m| {
-            let format = BlockFormat { codes: Codes::Int4, zeros: ZeroPoints::Middle, block };
-            products.or_tiles(Isa::Avx512, extensions, &format, MatrixRows { m, k: 4096 })
-        };
-        for block in [32, 64, 128, 256] {
-            assert_eq!(chosen(Products::Fours, amx, block, 512), Products::Tiles, "{block}");
-            assert_eq!(chosen(Products::Fours, amx, block, 1), Products::Fours, "{block}");
-            assert_eq!(chosen(Products::Fours, Extensions::default(), block, 512), Products::Fours, "{block}");
-        }
-        // The end of a block of 16 takes as long as its products, on vectors and on AMX.
-        assert_eq!(chosen(Products::Fours, amx, 16, 512), Products::Fours);
-        assert_eq!(chosen(Products::Pairs, amx, 16, 512), Products::Tiles);
-        assert_eq!(chosen(Products::Fours, amx, 80, 512), Products::Fours, "a step and a quarter");
-        assert_eq!(chosen(Products::Fours, amx, 32, u64::MAX), Products::Fours, "more than can be counted");
-        // Vectors without VNNI take longer, so that AMX pays earlier.
-        let least = |products| (1..64).find(|&m| chosen(products, amx, 64, m) == Products::Tiles);
-        assert!(least(Products::Pairs) < least(Products::Fours));
+    /// Whether AMX multiplies that many rows in less time than these instructions on vectors.
+    pub(super) fn is_slower_than_tiles(self, m: u64) -> bool {
+        m >= ROWS_OF_TILES[usize::from(self == Products::Pairs)]
     }
 }
