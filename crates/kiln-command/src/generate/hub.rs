@@ -29,17 +29,23 @@ struct Config {
 
 /// The folder of the language model whose ONNX file this is; `None` for a file of another model. A language model's
 /// folder has a tokenizer, and config.json names a causal architecture.
+///
+/// # Errors
+///
+/// For a config.json beside a tokenizer that cannot be read.
 #[cfg(feature = "serve")]
-pub(crate) fn home_of(model: &Path) -> Option<PathBuf> {
+pub(crate) fn home_of(model: &Path) -> Outcome<Option<PathBuf>> {
     #[derive(Deserialize)]
     struct Kind {
-        architectures: Vec<String>,
+        architectures: Option<Vec<String>>,
     }
     let home = packable::home_of(model);
-    let text = std::fs::read_to_string(home.join(EXPORTED_CONFIG)).ok()?;
-    let kind: Kind = serde_json::from_str(&text).ok()?;
+    if !home.join("tokenizer.json").is_file() {
+        return Ok(None);
+    }
+    let kind: Option<Kind> = file(&home.join(EXPORTED_CONFIG))?;
     let is_causal = |name: &String| name.ends_with("ForCausalLM") || name.ends_with("LMHeadModel");
-    (kind.architectures.iter().any(is_causal) && home.join("tokenizer.json").is_file()).then_some(home)
+    Ok(kind.and_then(|kind| kind.architectures).is_some_and(|names| names.iter().any(is_causal)).then_some(home))
 }
 
 /// Whether a folder has such settings.
@@ -106,7 +112,7 @@ mod tests {
         let (home, model) = (place.path(), place.path().join("onnx/model_q4.onnx"));
         let of_kind = |kind: &str| {
             std::fs::write(home.join(EXPORTED_CONFIG), format!(r#"{{"architectures": ["{kind}"]}}"#)).unwrap();
-            home_of(&model)
+            home_of(&model).unwrap()
         };
         assert_eq!(of_kind("LlamaForCausalLM"), None, "it has no tokenizer");
         std::fs::write(home.join("tokenizer.json"), "{}").unwrap();
@@ -116,8 +122,15 @@ mod tests {
         for kind in ["BertModel", "BertForMaskedLM", "T5ForConditionalGeneration"] {
             assert_eq!(of_kind(kind), None);
         }
+        for without in ["{}", r#"{"architectures": null}"#] {
+            std::fs::write(home.join(EXPORTED_CONFIG), without).unwrap();
+            assert_eq!(home_of(&model).unwrap(), None, "{without}");
+        }
         std::fs::write(home.join(EXPORTED_CONFIG), "{").unwrap();
-        assert_eq!(home_of(&model), None);
+        let refused = home_of(&model).unwrap_err().line().unwrap();
+        assert!(refused.contains(EXPORTED_CONFIG), "{refused}");
+        std::fs::remove_file(home.join(EXPORTED_CONFIG)).unwrap();
+        assert_eq!(home_of(&model).unwrap(), None);
     }
 
     #[test]

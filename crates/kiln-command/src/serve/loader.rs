@@ -51,7 +51,7 @@ impl Sessions {
     /// it is no causal language model or has no cache.
     #[cfg(feature = "generate")]
     fn exported(&self, file: &Path) -> Outcome<Option<Arc<dyn Model>>> {
-        let Some(home) = hub::home_of(file) else { return Ok(None) };
+        let Some(home) = hub::home_of(file)? else { return Ok(None) };
         let config = hub::read(&home, Some(file.strip_prefix(&home).unwrap_or(file)))?;
         config.search.check_beams()?;
         match config.load(&self.options) {
