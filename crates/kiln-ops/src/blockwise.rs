@@ -245,6 +245,7 @@ impl Wanted<'_> {
     fn shape(&self, zeros: ZeroPoints, left: LeftElements) -> BlockProductShape {
         let format = BlockFormat { codes: self.codes, zeros, block: self.given.block };
         let (n, k) = (self.given.n as u64, self.given.k as u64);
+        let left = left.at_precision(self.cx.build.precision);
         BlockProductShape { m: 1, n, k, format, bias: self.bias.is_some(), left }
     }
 

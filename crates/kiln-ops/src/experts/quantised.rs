@@ -109,7 +109,7 @@ impl<'a> Given<'a> {
         match (self.stated, self.codes) {
             (Some(_), Codes::Int8) => LeftElements::Bytes,
             (Some(_), Codes::Int4) if asked => LeftElements::Bytes,
-            _ => LeftElements::Floats,
+            _ => LeftElements::Floats.at_precision(self.cx.build.precision),
         }
     }
 

@@ -18,7 +18,6 @@ use super::layout::BlockPanels;
 use super::products::Products;
 use super::row::{Row, RowOperands};
 use super::streams::{Ahead, STREAMS};
-use crate::cpu::CodeSource;
 use crate::cpu::amx::STEP;
 use crate::cpu::gemm::micro_kernel::MicroKernel;
 use crate::cpu::gemm::rows::part;
@@ -26,6 +25,7 @@ use crate::cpu::gemm::tile::{LeftRows, RightColumns, TileArgs, TileCode};
 use crate::cpu::gemm::tile_size::least_waste;
 use crate::cpu::gemm::{Tiles, most_rows};
 use crate::cpu::machine::Caches;
+use crate::cpu::{CodeSource, Precision};
 use crate::error::{KernelError, Result};
 use crate::isa::{Extension, Extensions, Isa};
 use crate::jit::Given;
@@ -62,6 +62,19 @@ pub enum LeftElements {
     /// As bytes, by blocks with steps of their own (`accuracy_level` 4), or rounded to `bf16`, which loses less; where
     /// that is faster.
     Bytes,
+    /// Rounded to `bf16` (`--precision bf16`), where that is faster.
+    Bf16,
+}
+
+impl LeftElements {
+    /// The form where weights of that precision are asked for: `bf16` lets rows be rounded as well.
+    #[must_use]
+    pub fn at_precision(self, precision: Precision) -> LeftElements {
+        match (self, precision) {
+            (LeftElements::Floats, Precision::Bf16) => LeftElements::Bf16,
+            _ => self,
+        }
+    }
 }
 
 /// A product's sizes, weights and bias.
@@ -119,19 +132,28 @@ impl BlockProductShape {
     }
 
     /// The instructions that multiply rows in lower precision, in code of that level with these extensions; `None`
-    /// where rows may not be bytes.
+    /// where rows stay `f32`.
     #[must_use]
     pub fn dots(&self, isa: Isa, extensions: Extensions) -> Option<Products> {
-        let on_vectors = Products::pick(isa, extensions).filter(|_| self.takes_bytes())?;
-        let has_tiles = isa == Isa::Avx512 && extensions.contains(Extension::Amx);
+        let on_vectors = Products::pick(isa, extensions).filter(|_| self.takes_bytes());
         let panels = self.panels(isa);
-        let takes = has_tiles && Amx::takes(&panels, amx_blocks(&panels));
-        Some(if takes && on_vectors.is_slower_than_tiles(self.m) { Products::Bf16Tiles } else { on_vectors })
+        let has_tiles = isa == Isa::Avx512 && extensions.contains(Extension::Amx);
+        let takes = has_tiles && self.takes_bf16() && Amx::takes(&panels, amx_blocks(&panels));
+        if takes && self.m >= Products::least_rows_of_tiles(on_vectors) {
+            Some(Products::Bf16Tiles)
+        } else {
+            on_vectors
+        }
     }
 
     /// Whether rows may be bytes whose products are exact.
     fn takes_bytes(&self) -> bool {
         self.left == LeftElements::Bytes && Dots::takes(&self.format)
+    }
+
+    /// Whether rows may be `bf16`.
+    fn takes_bf16(&self) -> bool {
+        self.left == LeftElements::Bf16 || self.takes_bytes()
     }
 
     /// Whether rows are so few that products read codes.
@@ -171,8 +193,11 @@ impl BlockProductBlocks {
     #[must_use]
     pub fn fits(&self, shape: &BlockProductShape, isa: Isa) -> bool {
         let panels = shape.panels(isa);
-        let takes = |products| products != Products::Bf16Tiles || Amx::takes(&panels, self.k_blocks());
-        self.dots.is_none_or(|products| shape.takes_bytes() && products.usable(isa) && takes(products))
+        let takes = |products| match products {
+            Products::Bf16Tiles => shape.takes_bf16() && Amx::takes(&panels, self.k_blocks()),
+            Products::Fours | Products::Pairs => shape.takes_bytes(),
+        };
+        self.dots.is_none_or(|products| takes(products) && products.usable(isa))
             && (1..=panels.blocks().max(1)).contains(&self.k_blocks())
             && (1..=panels.count().max(1)).contains(&self.tasks())
     }

@@ -7,10 +7,6 @@ use serde::{Deserialize, Serialize};
 use crate::isa::{Extension, Extensions, Isa};
 use crate::problem::blockwise::Codes;
 
-/// The rows from which AMX takes less time than vectors with VNNI (measured on an Intel Xeon of family 6, model 207: the
-/// forms meet at 16 to 24 rows), and than vectors without it, which take twice as long.
-const ROWS_OF_TILES: [u64; 2] = [24, 12];
-
 /// Which instructions multiply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Products {
@@ -64,8 +60,14 @@ impl Products {
         }
     }
 
-    /// Whether AMX multiplies that many rows in less time than these instructions on vectors.
-    pub(super) fn is_slower_than_tiles(self, m: u64) -> bool {
-        m >= ROWS_OF_TILES[usize::from(self == Products::Pairs)]
+    /// The rows from which AMX takes less time than these instructions, or than rows of `f32`. Measured on an Intel Xeon
+    /// (family 6, model 207): AMX meets VNNI at 16 to 24 rows. Vectors without VNNI take twice as long, and rows of `f32`
+    /// that do not read codes.
+    pub(super) fn least_rows_of_tiles(on_vectors: Option<Products>) -> u64 {
+        match on_vectors {
+            Some(Products::Fours | Products::Bf16Tiles) => 24,
+            Some(Products::Pairs) => 12,
+            None => 4,
+        }
     }
 }

@@ -352,11 +352,11 @@ fn tiles_multiply_rounded_rows_by_rounded_weights() {
     // panel, and more panels than are dequantised at a time.
     for (block, k, n) in [(16, 100, 20), (32, 333, 64), (48, 100, 31), (64, 128, 300), (128, 700, 90), (256, 2100, 61)]
     {
-        for format in formats(block).into_iter().filter(Dots::takes) {
+        for format in formats(block) {
+            let left = if Dots::takes(&format) { LeftElements::Bytes } else { LeftElements::Bf16 };
             for (m, threads) in [(1u64, 1), (16, 2), (45, 3), (130, 1)] {
                 seed += 1;
-                let bias = seed % 2 == 0;
-                let shape = BlockProductShape { m, n, k, format, bias, left: LeftElements::Bytes };
+                let shape = BlockProductShape { m, n, k, format, bias: seed % 2 == 0, left };
                 let case = Case::new(shape, seed);
                 let source = case.source(true, seed % 4 < 2);
                 let found = multiplied(&case, isa, Products::Bf16Tiles, threads, &source);
@@ -510,6 +510,17 @@ fn many_rows_are_multiplied_on_amx_in_parts_that_are_whole_steps() {
         }
     }
     assert_eq!(dots(shape(32, 512, 16, 4864), amx), Products::Fours, "panels of half the width");
+    // Rows that may be bf16 and no bytes, by codes of any kind.
+    let format = BlockFormat { codes: Codes::Nf4, zeros: ZeroPoints::Middle, block: 64 };
+    let rounded = |m| BlockProductShape { format, left: LeftElements::Bf16, ..shape(64, m, 896, 896) };
+    assert_eq!(rounded(4).dots(Isa::Avx512, amx), Some(Products::Bf16Tiles));
+    assert_eq!(rounded(3).dots(Isa::Avx512, amx), None, "few rows read codes");
+    assert_eq!(rounded(512).dots(Isa::Avx512, amx.without(Extension::Amx)), None);
+    let fours = BlockProductBlocks {
+        dots: Some(Products::Fours),
+        ..BlockProductBlocks::pick(Isa::Avx512, VNNI, &rounded(4), 1)
+    };
+    assert!(!fours.fits(&rounded(4), Isa::Avx512), "they are no bytes");
     // A part that ends within a step of AMX.
     let odd = shape(16, 512, 896, 4864);
     let picked = BlockProductBlocks::pick(Isa::Avx512, amx, &odd, 2);
