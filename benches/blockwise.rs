@@ -98,7 +98,7 @@ fn main() {
     }
 }
 
-/// The instructions that multiply rows as bytes; none where rows are `f32`.
+/// The instructions that multiply rows as bytes, or as `bf16` on AMX; none where rows are `f32`.
 const WAYS: [(&str, Option<Products>); 4] = [
     ("f32", None),
     ("fours", Some(Products::Fours)),

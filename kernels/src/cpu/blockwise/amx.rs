@@ -3,7 +3,8 @@
 //! Rows are rounded once. Each task dequantises some blocks of a panel to pairs of `bf16` in scratch ([`expand`]) and
 //! multiplies them with many rows before it goes on. Sums are `f32` in tile registers over all of these blocks, so the
 //! end of a block costs nothing. A product of bytes on AMX would end with each block, because each has scales of its
-//! own: the sums of a block of 32 took 24 ns to scale and add, and its product by `bf16` takes 7.
+//! own: a block of 32 took 24 ns, half of them for scaling and adding its sums, where its product by `bf16` takes 7.
+//! The rows of a tile that the matrix does not have keep what scratch held: their sums are never stored.
 //!
 //! A block of rows and the part of the reduction that is dequantised at a time stay in L2 while panels pass. Sums are
 //! stored to L1 and written to C from there, several panels side by side, so that longer runs of each row of C are
@@ -35,6 +36,9 @@ const STEP_OF_ROWS: usize = TILE_ROWS * STEP_WORDS;
 
 /// Bytes of rows, over a part of the reduction, that all panels see before the next rows: they stay in L2.
 const ROW_BYTES: usize = 1 << 20;
+
+/// Most elements of a column that are dequantised at a time, unless a block is longer.
+const ELEMENTS: usize = 1024;
 
 /// Tile rows by one panel whose sums wait for their epilogue: 32 KiB of sums.
 const SUMS: usize = 16;
@@ -91,6 +95,16 @@ impl Amx {
     pub(super) fn takes(panels: &BlockPanels, k_blocks: usize) -> bool {
         panels.width == PANEL
             && ((k_blocks * panels.format.block()).is_multiple_of(STEP) || k_blocks >= panels.blocks())
+    }
+
+    /// Blocks of a column that are dequantised at a time: about as many elements in each part of the reduction,
+    /// [`ELEMENTS`] at most, and whole steps.
+    pub(super) fn blocks_at_once(panels: &BlockPanels) -> usize {
+        let block = panels.format.block();
+        let step = if block.is_multiple_of(STEP) { 1 } else { 2 };
+        let most = (ELEMENTS / block).max(step);
+        let parts = panels.blocks().div_ceil(most).max(1);
+        panels.blocks().div_ceil(parts).next_multiple_of(step).clamp(1, panels.blocks().max(1))
     }
 
     /// The product of `m` rows by the panels of a matrix, `k_blocks` blocks at a time, in `tasks` tasks.

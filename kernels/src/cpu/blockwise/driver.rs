@@ -18,7 +18,6 @@ use super::layout::BlockPanels;
 use super::products::Products;
 use super::row::{Row, RowOperands};
 use super::streams::{Ahead, STREAMS};
-use crate::cpu::amx::STEP;
 use crate::cpu::gemm::micro_kernel::MicroKernel;
 use crate::cpu::gemm::rows::part;
 use crate::cpu::gemm::tile::{LeftRows, RightColumns, TileArgs, TileCode};
@@ -46,9 +45,6 @@ const PANEL_BLOCK: usize = 4;
 
 /// Bytes of quantised rows that are multiplied with all panels before the next rows are begun: they stay in L2.
 const ROW_BYTES: usize = 512 << 10;
-
-/// Most elements of a column that are dequantised at a time for AMX.
-const AMX_ELEMENTS: usize = 1024;
 
 /// Bytes of a panel that all these rows see before its next blocks: they stay in L1.
 const PANEL_BYTES: usize = 16 << 10;
@@ -138,7 +134,7 @@ impl BlockProductShape {
         let on_vectors = Products::pick(isa, extensions).filter(|_| self.takes_bytes());
         let panels = self.panels(isa);
         let has_tiles = isa == Isa::Avx512 && extensions.contains(Extension::Amx);
-        let takes = has_tiles && self.takes_bf16() && Amx::takes(&panels, amx_blocks(&panels));
+        let takes = has_tiles && self.takes_bf16() && Amx::takes(&panels, Amx::blocks_at_once(&panels));
         if takes && self.m >= Products::least_rows_of_tiles(on_vectors) {
             Some(Products::Bf16Tiles)
         } else {
@@ -162,16 +158,6 @@ impl BlockProductShape {
     }
 }
 
-/// Blocks of a column that are dequantised at a time for AMX: about as many elements in each part of the reduction,
-/// [`AMX_ELEMENTS`] at most, and whole steps.
-fn amx_blocks(panels: &BlockPanels) -> usize {
-    let block = panels.format.block();
-    let step = if block.is_multiple_of(STEP) { 1 } else { 2 };
-    let most = (AMX_ELEMENTS / block).max(step);
-    let parts = panels.blocks().div_ceil(most).max(1);
-    panels.blocks().div_ceil(parts).next_multiple_of(step).clamp(1, panels.blocks().max(1))
-}
-
 impl BlockProductBlocks {
     /// The cost model's pick: numbers of a part of a panel take an eighth of L2 (fewer on AMX), every task has a panel
     /// at least, and rows are in lower precision where they may.
@@ -182,7 +168,7 @@ impl BlockProductBlocks {
         let rows = NUMBERS / (panels.width * 4);
         let dots = shape.dots(isa, extensions);
         let k_blocks = match dots {
-            Some(Products::Bf16Tiles) => amx_blocks(&panels),
+            Some(Products::Bf16Tiles) => Amx::blocks_at_once(&panels),
             _ => (rows / shape.format.block()).clamp(1, panels.blocks().max(1)),
         };
         let tasks = count(threads.clamp(1, panels.count().max(1)));

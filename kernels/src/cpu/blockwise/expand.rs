@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::FAMILY;
 use super::decoder::Decoder;
 use super::layout::BlockPanels;
+use crate::cpu::attention::emit::pairs::INTERLEAVED;
 use crate::cpu::{CodeKey, CodeSource, Emitted};
 use crate::error::{KernelError, Result};
 use crate::isa::{Extension, Isa};
@@ -38,17 +39,6 @@ pub struct BlockExpandCode {
     pub numbers: ExpandedNumbers,
 }
 
-/// The order that makes pairs of the numbers of one row and those of the next.
-static PAIRS: [u16; 32] = {
-    let mut order = [0; 32];
-    let mut at = 0;
-    while at < 32 {
-        order[at] = (at / 2 + at % 2 * 16) as u16;
-        at += 1;
-    }
-    order
-};
-
 /// The arguments of one call.
 #[repr(C)]
 struct ExpandArgs {
@@ -78,8 +68,8 @@ impl Arguments for ExpandArgs {
         extents.read("panels", self.from).bytes(bytes);
         extents.read("the numbers of codes", self.table).bytes(ENTRIES * 4);
         if key.numbers == ExpandedNumbers::Bf16Pairs {
-            extents.constant("the order of pairs", &PAIRS);
-            extents.read("the order of pairs", self.pairs).bytes(size_of_val(&PAIRS));
+            extents.constant("the order of pairs", &INTERLEAVED);
+            extents.read("the order of pairs", self.pairs).bytes(size_of_val(&INTERLEAVED));
         }
         let rows = key.numbers.rows(key.codes) * width * 4;
         extents.write("scratch", self.to).over(words, rows).bytes(rows);
@@ -147,7 +137,7 @@ impl Expand {
             words: each,
             last: words % each,
             table: self.table.as_ptr(),
-            pairs: &raw const PAIRS,
+            pairs: &raw const INTERLEAVED,
         };
         assert!(first * each + words <= self.panels.words() && panel.len() >= self.panels.panel_bytes());
         // SAFETY: the struct is the one that the emitter reads. The panel holds every word that is read, as was
