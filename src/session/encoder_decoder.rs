@@ -21,7 +21,7 @@ use kiln_tensor::{DType, Tensor, TensorSpec};
 use super::compile::{input_ports, output_ports};
 use super::decoder::rewrite::{drop_unread, refused};
 use super::decoder::{Decoder, DecoderCache, DecoderError, branch};
-use super::generate::{GenerateOptions, Generator, ROOM};
+use super::generate::{self, GenerateOptions, Generator, ROOM};
 use super::{LoadClock, Port, RunOptions, Session, SessionOptions, attempt};
 
 /// Exporters' names of inputs and outputs.
@@ -299,6 +299,35 @@ impl Encoded {
     /// As [`Decoder::cache`].
     pub fn cache(&self, room: usize, most: usize) -> Result<DecoderCache, DecoderError> {
         self.decoder.cache_beside(self.sequences, room, most, self.beside.clone())
+    }
+
+    /// The likeliest of the tokens `among` behind `start`, the first token of each text; of equals the first. Whisper
+    /// tells in this way which language it hears.
+    ///
+    /// # Errors
+    ///
+    /// As [`Decoder::step`], and [`DecoderError::Tokens`] for tokens that the model does not have, or none.
+    pub fn likeliest(&self, start: i64, among: &[i64], run: &RunOptions) -> Result<Vec<i64>, DecoderError> {
+        let mut cache = self.cache(1, 1)?;
+        let start = [start];
+        let logits = self.decoder.step(&mut cache, &vec![&start[..]; self.sequences], run)?;
+        let mut numbers = Vec::new();
+        generate::keep(&logits, &mut numbers)?;
+        let words = numbers.len() / self.sequences.max(1);
+        let chosen = |logits: &[f32]| {
+            let logit = |token: i64| usize::try_from(token).ok().and_then(|place| logits.get(place)).copied();
+            let missing = |token| DecoderError::Tokens(format!("the model has {words} tokens, and no token {token}"));
+            let mut best: Option<(i64, f32)> = None;
+            for &token in among {
+                let logit = logit(token).ok_or_else(|| missing(token))?;
+                if best.is_none_or(|(_, largest)| logit > largest) {
+                    best = Some((token, logit));
+                }
+            }
+            let none = || DecoderError::Tokens("there are no tokens to choose from".to_owned());
+            best.map(|(token, _)| token).ok_or_else(none)
+        };
+        numbers.chunks(words.max(1)).map(chosen).collect()
     }
 
     /// An empty text about the encoder's only one. Its first token is the model's `decoder_start_token_id`.

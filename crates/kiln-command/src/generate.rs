@@ -22,7 +22,7 @@ use kiln::{
 };
 use tokenizers::Tokenizer;
 
-use self::exported::Exported;
+use self::exported::{Exported, Forced};
 use self::folder::{Folder, Search, Wish};
 use self::stream::{Pieces, Stops};
 use crate::failure::{Code, Failure, Outcome, WithCode};
@@ -215,12 +215,9 @@ fn answer(args: &Args, exported: &Exported, options: &SessionOptions, screen: &m
     if prompt.as_ref().is_some_and(Vec::is_empty) {
         return Err(Failure::usage("--prompt has no tokens"));
     }
-    let begin = match &args.decoder_prompt {
-        Some(prompt) => {
-            let prompt = tokens(&tokenizer, prompt, false, "--decoder-prompt")?;
-            std::iter::once(exported.start).chain(prompt).collect()
-        }
-        None => exported.begin()?,
+    let forced = match &args.decoder_prompt {
+        Some(prompt) => Forced::Tokens(tokens(&tokenizer, prompt, false, "--decoder-prompt")?),
+        None => exported.forced()?.clone(),
     };
     let generate = GenerateOptions {
         sampling: args.choice.sampling(&exported.search),
@@ -243,6 +240,14 @@ fn answer(args: &Args, exported: &Exported, options: &SessionOptions, screen: &m
     let given = given(args, model.inputs(), prompt)?;
     let given: Vec<(&str, Tensor)> = given.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
     let encoded = model.encode(&given, &generate.run).map_err(failed)?;
+    let mut begin = vec![exported.start];
+    match forced {
+        Forced::Tokens(tokens) => begin.extend(tokens),
+        Forced::Language { languages, then } => {
+            begin.extend(encoded.likeliest(exported.start, &languages, &generate.run).map_err(failed)?);
+            begin.extend(then);
+        }
+    }
     let mut generator = encoded.generator(generate).map_err(failed)?;
     generator.append(&begin).map_err(failed)?;
     let timing = Timing { load_ms, prompt: count, begun, first: None, tokens: 0 };

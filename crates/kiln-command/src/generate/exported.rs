@@ -1,5 +1,6 @@
 //! The settings in config.json and generation_config.json of an encoder-decoder exported by optimum or transformers.js.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use kiln::EncoderDecoderFiles;
@@ -12,6 +13,9 @@ use crate::failure::{Code, Failure, Outcome, WithCode};
 /// The most tokens of a text if config.json does not state it: T5 has no table of positions.
 const CONTEXT: usize = 512;
 
+/// Whisper's task of writing a sound in its own language.
+const TRANSCRIBE: &str = "transcribe";
+
 /// A folder, checked.
 #[derive(Debug)]
 pub(super) struct Exported {
@@ -20,8 +24,8 @@ pub(super) struct Exported {
     pub(super) ends: Vec<i64>,
     /// The token that begins a text.
     pub(super) start: i64,
-    /// Tokens after it, or why they are not known.
-    forced: Result<Vec<i64>, String>,
+    /// The tokens after it, or why they are not known.
+    forced: Result<Forced, String>,
     /// Tokens that are never chosen, and tokens that are never chosen first.
     pub(super) suppress: Vec<i64>,
     pub(super) begin_suppress: Vec<i64>,
@@ -29,6 +33,15 @@ pub(super) struct Exported {
     pub(super) context: usize,
     /// How tokens are chosen.
     pub(super) search: Search,
+}
+
+/// The tokens behind the one that begins a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Forced {
+    /// These.
+    Tokens(Vec<i64>),
+    /// The likeliest of a model's languages, and then these.
+    Language { languages: Vec<i64>, then: Vec<i64> },
 }
 
 /// config.json, overridden by generation_config.json.
@@ -44,6 +57,8 @@ struct Config {
     bad_words_ids: Option<Vec<Vec<i64>>>,
     /// Whisper's settings instead of forced tokens.
     is_multilingual: Option<bool>,
+    lang_to_id: Option<BTreeMap<String, i64>>,
+    task_to_id: Option<BTreeMap<String, i64>>,
     no_timestamps_token_id: Option<i64>,
     eos_token_id: Option<Tokens>,
     pad_token_id: Option<i64>,
@@ -73,14 +88,22 @@ impl Exported {
         let start = generation.decoder_start_token_id.or(config.decoder_start_token_id);
         let start = start.ok_or_else(|| Failure::usage("decoder_start_token_id is missing"))?;
         let one = generation.forced_bos_token_id.or(config.forced_bos_token_id);
-        let places = generation.forced_decoder_ids.or(config.forced_decoder_ids).unwrap_or_default();
+        let mut places = generation.forced_decoder_ids.or(config.forced_decoder_ids).unwrap_or_default();
+        places.sort_unstable();
         let is_multilingual = generation.is_multilingual.or(config.is_multilingual).unwrap_or(false);
         let untimed = generation.no_timestamps_token_id.or(config.no_timestamps_token_id);
-        let forced = match places.is_empty() {
-            false => at_places(places),
-            true if is_multilingual => Err("is_multilingual leaves the language open".to_owned()),
-            true => Ok(one.into_iter().chain(untimed).collect()),
+        let languages: Vec<i64> =
+            generation.lang_to_id.or(config.lang_to_id).unwrap_or_default().into_values().collect();
+        let tasks = generation.task_to_id.or(config.task_to_id).unwrap_or_default();
+        let forced = match &places[..] {
+            [] if is_multilingual => language(languages, tasks.get(TRANSCRIBE).copied().into_iter().collect()),
+            [] => Ok(Forced::Tokens(one.into_iter().collect())),
+            [(1, None), then @ ..] if !languages.is_empty() => {
+                at_places(2, then).and_then(|then| language(languages, then))
+            }
+            _ => at_places(1, &places).map(Forced::Tokens),
         };
+        let forced = forced.map(|forced| forced.untimed(untimed));
         let mut suppress = generation.suppress_tokens.or(config.suppress_tokens).unwrap_or_default();
         for word in generation.bad_words_ids.or(config.bad_words_ids).unwrap_or_default() {
             match word[..] {
@@ -105,23 +128,37 @@ impl Exported {
         Ok(Exported { files, ends, start, forced, suppress, begin_suppress, context, search: generation.search })
     }
 
-    /// Tokens that a text begins with.
-    pub(super) fn begin(&self) -> Outcome<Vec<i64>> {
-        match &self.forced {
-            Ok(forced) => Ok(std::iter::once(self.start).chain(forced.iter().copied()).collect()),
-            Err(open) => Err(Failure::usage(format!("{open}: --decoder-prompt says what its texts begin with"))),
-        }
+    /// The tokens behind the one that begins a text.
+    pub(super) fn forced(&self) -> Outcome<&Forced> {
+        let unknown = |open| Failure::usage(format!("{open}: --decoder-prompt says what its texts begin with"));
+        self.forced.as_ref().map_err(unknown)
     }
 }
 
-/// The forced tokens of the places after the first one, in order.
-fn at_places(mut places: Vec<(usize, Option<i64>)>) -> Result<Vec<i64>, String> {
-    places.sort_unstable();
-    let token = |(expected, (place, token)): (usize, (usize, Option<i64>))| {
+impl Forced {
+    /// The tokens, and behind them the one that says that timestamps are not wanted.
+    fn untimed(mut self, untimed: Option<i64>) -> Forced {
+        let (Forced::Tokens(tokens) | Forced::Language { then: tokens, .. }) = &mut self;
+        tokens.extend(untimed.filter(|untimed| tokens.last() != Some(untimed)));
+        self
+    }
+}
+
+/// A language that the encoder's result decides, where the languages are known.
+fn language(languages: Vec<i64>, then: Vec<i64>) -> Result<Forced, String> {
+    match languages.is_empty() {
+        true => Err("is_multilingual leaves the language open, and there is no lang_to_id".to_owned()),
+        false => Ok(Forced::Language { languages, then }),
+    }
+}
+
+/// The forced tokens of the places from `first` on, which are in order.
+fn at_places(first: usize, places: &[(usize, Option<i64>)]) -> Result<Vec<i64>, String> {
+    let token = |(expected, &(place, token)): (usize, &(usize, Option<i64>))| {
         let token = token.filter(|_| place == expected);
         token.ok_or_else(|| format!("forced_decoder_ids leaves token {expected} open"))
     };
-    (1..).zip(places).map(token).collect()
+    (first..).zip(places).map(token).collect()
 }
 
 /// A file of JSON, if it exists.
@@ -148,11 +185,13 @@ mod tests {
         let config = r#"{"decoder_start_token_id": 0, "eos_token_id": 1, "pad_token_id": 0, "n_positions": 64,
             "model_type": "t5", "num_beams": 1, "max_length": 20}"#;
         let read = exported(config, "{}").unwrap();
-        assert_eq!((read.begin().unwrap(), read.ends, read.context), (vec![0], vec![1, 0], 64));
+        assert_eq!((read.forced().unwrap(), read.start), (&Forced::Tokens(vec![]), 0));
+        assert_eq!((read.ends, read.context), (vec![1, 0], 64));
         let generation = r#"{"decoder_start_token_id": 5, "forced_bos_token_id": 6, "eos_token_id": [7, 8],
             "max_length": 30, "do_sample": true, "top_k": 9, "num_beams": 4}"#;
         let read = exported(config, generation).unwrap();
-        assert_eq!((read.begin().unwrap(), read.ends.clone(), read.context), (vec![5, 6], vec![7, 8, 0], 30));
+        assert_eq!((read.forced().unwrap(), read.start), (&Forced::Tokens(vec![6]), 5));
+        assert_eq!((read.ends.clone(), read.context), (vec![7, 8, 0], 30));
         assert_eq!((read.search.do_sample, read.search.top_k), (true, Some(9)));
         assert_eq!(read.search.check_beams().unwrap_err().code(), Code::Unsupported);
         assert_eq!(exported(r#"{"decoder_start_token_id": 2}"#, "{}").unwrap().context, CONTEXT);
@@ -165,16 +204,19 @@ mod tests {
     #[test]
     fn forced_tokens_begin_a_text_and_others_are_suppressed() {
         let config = r#"{"decoder_start_token_id": 50257, "forced_decoder_ids": [[1, 50259], [2, 50359]]}"#;
-        let begin = |generation: &str| exported(config, generation).unwrap().begin();
-        assert_eq!(begin("{}").unwrap(), [50257, 50259, 50359]);
-        assert_eq!(begin(r#"{"forced_decoder_ids": [[2, 8], [1, 7], [3, 9]]}"#).unwrap(), [50257, 7, 8, 9]);
-        assert_eq!(begin(r#"{"forced_decoder_ids": [], "no_timestamps_token_id": 6}"#).unwrap(), [50257, 6]);
+        let forced = |generation: &str| exported(config, generation).unwrap().forced().cloned();
+        let tokens = |tokens: &[i64]| Forced::Tokens(tokens.to_vec());
+        assert_eq!(forced("{}").unwrap(), tokens(&[50259, 50359]));
+        assert_eq!(forced(r#"{"forced_decoder_ids": [[2, 8], [1, 7], [3, 9]]}"#).unwrap(), tokens(&[7, 8, 9]));
+        assert_eq!(forced(r#"{"forced_decoder_ids": [], "no_timestamps_token_id": 6}"#).unwrap(), tokens(&[6]));
+        assert_eq!(forced(r#"{"no_timestamps_token_id": 6}"#).unwrap(), tokens(&[50259, 50359, 6]));
+        assert_eq!(forced(r#"{"no_timestamps_token_id": 50359}"#).unwrap(), tokens(&[50259, 50359]));
         for (open, expected) in [
             (r#"{"forced_decoder_ids": [[1, null], [2, 50359]]}"#, "token 1"),
             (r#"{"forced_decoder_ids": [[1, 7], [3, 8]]}"#, "token 2"),
             (r#"{"forced_decoder_ids": [], "is_multilingual": true}"#, "language"),
         ] {
-            let line = begin(open).unwrap_err().line().unwrap();
+            let line = forced(open).unwrap_err().line().unwrap();
             assert!(line.contains(expected) && line.contains("--decoder-prompt"), "{line}");
         }
         let read = exported(
@@ -185,5 +227,18 @@ mod tests {
         assert_eq!((read.suppress, read.begin_suppress), (vec![1, 2, 65000], vec![220]));
         let long = exported(config, r#"{"bad_words_ids": [[1, 2]]}"#).unwrap_err();
         assert!(long.code() == Code::Unsupported && long.line().unwrap().contains("bad_words_ids"));
+    }
+
+    #[test]
+    fn a_language_is_detected_where_the_folder_knows_all() {
+        let config = r#"{"decoder_start_token_id": 1, "is_multilingual": true, "no_timestamps_token_id": 9,
+            "lang_to_id": {"<|en|>": 2, "<|de|>": 3}, "task_to_id": {"transcribe": 5, "translate": 6}}"#;
+        let forced = |generation: &str| exported(config, generation).unwrap().forced().cloned();
+        // Languages are in the order of their names.
+        let detected = |then: &[i64]| Forced::Language { languages: vec![3, 2], then: then.to_vec() };
+        assert_eq!(forced("{}").unwrap(), detected(&[5, 9]));
+        assert_eq!(forced(r#"{"forced_decoder_ids": [[1, null], [2, 6]]}"#).unwrap(), detected(&[6, 9]));
+        assert_eq!(forced(r#"{"forced_decoder_ids": [[1, 2], [2, 6]]}"#).unwrap(), Forced::Tokens(vec![2, 6, 9]));
+        assert!(forced(r#"{"forced_decoder_ids": [[1, null], [3, 6]]}"#).is_err());
     }
 }

@@ -360,6 +360,12 @@ fn what_a_text_begins_with_and_never_has_is_what_the_folder_says() {
     let forced = json!({"forced_decoder_ids": [[1, byte(b'k')], [2, byte(b'p')]]}).to_string();
     assert_eq!(with(&forced, &["--max-tokens", "3"]), "qrs");
     assert_eq!(with(&forced, &["--max-tokens", "3", "--decoder-prompt", "cd"]), "efg");
+    // The model hears 'v', and after it begins with 'w'.
+    let languages = json!({"a": byte(b'a'), "w": byte(b'w'), "z": byte(b'z')});
+    let heard = json!({"is_multilingual": true, "lang_to_id": languages});
+    assert_eq!(with(&heard.to_string(), &["--max-tokens", "3"]), "xyz");
+    let heard = json!({"forced_decoder_ids": [[1, null], [2, byte(b'g')]], "lang_to_id": languages});
+    assert_eq!(with(&heard.to_string(), &["--max-tokens", "3"]), "hij");
     let never = json!({"suppress_tokens": [byte(b'x')], "bad_words_ids": [[byte(b'a')]]}).to_string();
     assert_eq!(with(&never, &["--max-tokens", "3"]), "wbc", "a letter is as likely as another: of equals the first");
     let first = json!({"begin_suppress_tokens": [byte(b'w'), byte(b'a')]}).to_string();
@@ -418,6 +424,10 @@ fn folders_of_an_encoder_that_cannot_be_run_are_refused() {
     fs::write(path("generation_config.json"), r#"{"is_multilingual": true}"#).unwrap();
     let (code, line) = refused(&[]);
     assert!(code == 2 && line.contains("--decoder-prompt"), "{line}");
+    let unknown = r#"{"is_multilingual": true, "lang_to_id": {"<|en|>": 100000}}"#;
+    fs::write(path("generation_config.json"), unknown).unwrap();
+    let (code, line) = refused(&[]);
+    assert!(code != 0 && line.contains("no token 100000"), "{line}");
     fs::remove_file(path("generation_config.json")).unwrap();
     fs::write(path("encoder_model.onnx"), Translator::of_features()).unwrap();
     let (code, line) = refused(&[]);
