@@ -4,6 +4,7 @@
 
 use kiln::session::{Session, SessionOptions};
 use kiln_kernels::cpu::Precision;
+use kiln_model::ir::Dim;
 use kiln_model::passes::PassOptions;
 use kiln_model::{Attr, Graph, GraphBuilder, ValueId};
 use kiln_tensor::{DType, Tensor};
@@ -167,4 +168,27 @@ fn products_and_normalisations_stay_close() {
     let y = build.op("MatMul", &[at, last], &[]);
     build.output("y", y);
     check(&build.finish(), &[[1, 1, 40], [2, 35, 40], [1, 16, 40], [3, 7, 40], [1, 1, 40]]);
+}
+
+/// Weights in blocks, whose rows are rounded where many are multiplied; one row is computed as in `f32`.
+#[test]
+fn products_by_weights_in_blocks_stay_close() {
+    let (k, middle, n, block) = (96, 64, 70, 32);
+    let mut build = GraphBuilder::new("blocks", 21);
+    let x = build.input("x", DType::F32, [Dim::Any, k.into()]);
+    let codes = (0..middle * k / 2).map(|at| (at * 37 % 251) as u8).collect();
+    let codes = build.constant(Tensor::from_vec([middle, k / block, block / 2], codes).unwrap());
+    let scales = build.constant(Tensor::from_vec([middle * k / block], numbers(middle * k / block, 3)).unwrap());
+    let sizes = [("K", k), ("N", middle), ("bits", 4), ("block_size", block)];
+    let attrs = sizes.map(|(name, size)| (name, Attr::Int(size as i64)));
+    let y = build.op_of("com.microsoft", "MatMulNBits", &[Some(x), Some(codes), Some(scales)], &attrs);
+    let codes = (0..middle * n).map(|at| (at * 41 % 255) as u8 as i8).collect();
+    let codes = build.constant(Tensor::from_vec([middle, n], codes).unwrap());
+    let scales = build.constant(Tensor::from_vec([middle / block, n], numbers(middle / block * n, 4)).unwrap());
+    let axis = [("axis", Attr::Int(0)), ("block_size", Attr::Int(block as i64))];
+    let weights = build.op("DequantizeLinear", &[codes, scales], &axis);
+    let z = build.op("MatMul", &[y, weights], &[]);
+    build.output("y", y);
+    build.output("z", z);
+    check(&build.finish(), &[[1, k], [40, k], [5, k], [200, k]]);
 }
