@@ -124,8 +124,15 @@ impl SideBySide {
 /// The even bytes and the odd bytes of each eight.
 #[inline(always)]
 fn even_and_odd(bytes: &[i8; 16]) -> [u32; 4] {
-    const ORDER: [usize; 16] = [0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15];
-    bytemuck::cast(ORDER.map(|byte| bytes[byte]))
+    // In words: LLVM moves bytes one by one where an array is written in another order.
+    let [low, high]: [[u8; 8]; 2] = bytemuck::cast(*bytes);
+    let evens = |eight: u64| {
+        let pairs = eight & 0x00ff_00ff_00ff_00ff;
+        let fours = (pairs | pairs >> 8) & 0x0000_ffff_0000_ffff;
+        (fours | fours >> 16) as u32
+    };
+    let [low, high] = [low, high].map(u64::from_le_bytes);
+    [evens(low), evens(low >> 8), evens(high), evens(high >> 8)]
 }
 
 /// The bytes of a block that is padded with zeros, its step and the sum of its bytes.
@@ -151,7 +158,17 @@ fn quantised(elements: &[[f32; LANES]], bytes: &mut [[i8; LANES]]) -> (f32, i32)
             *sum += i32::from(*byte);
         }
     }
-    (most / MOST, sums.into_iter().sum())
+    (most / MOST, sum(sums))
+}
+
+/// The sum of all lanes. In halves: LLVM takes lanes out one by one where they are added in order.
+#[inline(always)]
+fn sum(mut lanes: [i32; LANES]) -> i32 {
+    for half in [8, 4, 2, 1] {
+        let (low, high) = lanes.split_at_mut(half);
+        low.iter_mut().zip(high).for_each(|(low, high)| *low += *high);
+    }
+    lanes[0]
 }
 
 /// Where a block of a row goes.
@@ -162,11 +179,11 @@ struct Place<'a> {
     head: &'a mut [u32],
 }
 
-/// Quantises a block whose elements are padded with zeros to whole lanes.
+/// Quantises a block of at most `N` times the lanes, whose elements are padded with zeros to whole lanes.
 #[inline(always)]
-fn quantise_block(panels: &BlockPanels, at: SideBySide, padded: &[[f32; LANES]], place: Place<'_>) {
+fn quantise_block<const N: usize>(panels: &BlockPanels, at: SideBySide, padded: &[[f32; LANES]], place: Place<'_>) {
     let Place { words, head } = place;
-    let mut bytes = [[0i8; LANES]; LONGEST / LANES];
+    let mut bytes = [[0i8; LANES]; N];
     let bytes = &mut bytes[..padded.len()];
     let (step, sum) = quantised(padded, bytes);
     head[at.row] = match panels.format.zeros {
@@ -186,7 +203,7 @@ fn quantise_blocks<'a, const N: usize>(
     places: &mut impl Iterator<Item = Place<'a>>,
 ) {
     for (block, place) in blocks.as_chunks::<LANES>().0.as_chunks::<N>().0.iter().zip(places) {
-        quantise_block(panels, at, block, place);
+        quantise_block::<N>(panels, at, block, place);
     }
 }
 
@@ -210,14 +227,14 @@ multiversion! {
             8 => quantise_blocks::<8>(panels, at, whole, &mut places),
             lanes => {
                 for (block, place) in whole.as_chunks::<LANES>().0.chunks_exact(lanes).zip(&mut places) {
-                    quantise_block(panels, at, block, place);
+                    quantise_block::<{ LONGEST / LANES }>(panels, at, block, place);
                 }
             }
         }
-        let mut padded = [[0f32; LANES]; LONGEST / LANES];
-        padded.as_flattened_mut()[..rest.len()].copy_from_slice(rest);
         if let Some(place) = places.next().filter(|_| !rest.is_empty()) {
-            quantise_block(panels, at, &padded[..rest.len().div_ceil(LANES)], place);
+            let mut padded = [[0f32; LANES]; LONGEST / LANES];
+            padded.as_flattened_mut()[..rest.len()].copy_from_slice(rest);
+            quantise_block::<{ LONGEST / LANES }>(panels, at, &padded[..rest.len().div_ceil(LANES)], place);
         }
     }
 }
