@@ -91,6 +91,7 @@ fn twin(name: &str) -> Twin {
             ..plain(EVEX_Vmovss_m32_k1_xmm)
         },
         "VBROADCASTSS" => Twin { vectors: (Register::ZMM0, Register::XMM0), ..plain(EVEX_Vbroadcastss_zmm_k1z_xmmm32) },
+        "VPBROADCASTD" => Twin { vectors: (Register::ZMM0, Register::XMM0), ..plain(EVEX_Vpbroadcastd_zmm_k1z_xmmm32) },
         "VPMOVZXBD" => Twin { vectors: (Register::ZMM0, Register::XMM0), ..plain(EVEX_Vpmovzxbd_zmm_k1z_xmmm128) },
         "VUNPCKLPS" => plain(EVEX_Vunpcklps_zmm_k1z_zmm_zmmm512b32),
         "VUNPCKHPS" => plain(EVEX_Vunpckhps_zmm_k1z_zmm_zmmm512b32),

@@ -199,6 +199,7 @@ forms! {
     VMOVSS_LOAD = MAP_0F PREFIX_F3 0x10 Layout::Rm, scalar();
     VMOVSS_STORE = MAP_0F PREFIX_F3 0x11 Layout::Mr, scalar();
     VBROADCASTSS = MAP_0F38 PREFIX_66 0x18 Layout::Rm, memory(LANE);
+    VPBROADCASTD = MAP_0F38 PREFIX_66 0x58 Layout::Rm, memory(LANE);
     VPMOVZXBD = MAP_0F38 PREFIX_66 0x31 Layout::Rm, memory(VECTOR / 4);
     VUNPCKLPS = MAP_0F NO_PREFIX 0x14 Layout::Rvm;
     VUNPCKHPS = MAP_0F NO_PREFIX 0x15 Layout::Rvm;

@@ -77,7 +77,7 @@
 0199 vpermilps zmm8,zmm0,0B1h
 01a0 vmaxps zmm0,zmm0,zmm8
 01a6 vbroadcastss zmm0,xmm0
-01ac vbroadcastss zmm1,[r12]
+01ac vpbroadcastd zmm1,[r12]
 01b3 vmaxps zmm13,zmm1,zmm0
 01b9 vmovss [r12],xmm13
 01c0 vcmpeqps k2,zmm13,[rel 5DCh]{1to16}
@@ -212,7 +212,7 @@
 04dc vaddps zmm4,zmm4,zmm8
 04e2 vpermilps zmm8,zmm4,0B1h
 04e9 vaddps zmm4,zmm4,zmm8
-04ef vbroadcastss zmm8,[r12+4]
+04ef vpbroadcastd zmm8,[r12+4]
 04f7 vfmadd231ps zmm4,zmm8,zmm14
 04fd vmovss [r12+4],xmm4
 0505 jmp 0000000000000522h

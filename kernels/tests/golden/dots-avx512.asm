@@ -156,7 +156,7 @@
 036b vshuff32x4 zmm16,zmm0,zmm8,88h
 0372 vshuff32x4 zmm0,zmm0,zmm8,0DDh
 0379 vaddps zmm0,zmm0,zmm16
-037f vbroadcastss zmm16,[rdi+38h]
+037f vpbroadcastd zmm16,[rdi+38h]
 0386 vmulps zmm0,zmm0,zmm16
 038c vmovups [rcx],zmm0
 0392 add rcx,40h
@@ -183,7 +183,7 @@
 03f8 vmovups zmm16{k1}{z},[rsi+rax]
 03ff vmovups zmm17{k1}{z},[r12]
 0406 vfmadd231ps zmm0,zmm16,zmm17
-040c vbroadcastss zmm16,[rdi+38h]
+040c vpbroadcastd zmm16,[rdi+38h]
 0413 vshuff32x4 zmm17,zmm0,zmm0,4Eh
 041a vaddps zmm0,zmm0,zmm17
 0420 vshuff32x4 zmm17,zmm0,zmm0,0B1h

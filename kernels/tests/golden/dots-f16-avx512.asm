@@ -137,7 +137,7 @@
 02ea vshuff32x4 zmm16,zmm0,zmm8,88h
 02f1 vshuff32x4 zmm0,zmm0,zmm8,0DDh
 02f8 vaddps zmm0,zmm0,zmm16
-02fe vbroadcastss zmm16,[rdi+38h]
+02fe vpbroadcastd zmm16,[rdi+38h]
 0305 vmulps zmm0,zmm0,zmm16
 030b vmovups [rcx],zmm0
 0311 add rcx,40h
@@ -160,7 +160,7 @@
 0368 add rax,40h
 036c cmp rax,r11
 036f jl near 0000000000000350h
-0375 vbroadcastss zmm16,[rdi+38h]
+0375 vpbroadcastd zmm16,[rdi+38h]
 037c vshuff32x4 zmm17,zmm0,zmm0,4Eh
 0383 vaddps zmm0,zmm0,zmm17
 0389 vshuff32x4 zmm17,zmm0,zmm0,0B1h

@@ -31,7 +31,7 @@
 006e kmovw k1,eax
 0072 mov rcx,[rdi+10h]
 0076 vmovups zmm8,zmm24
-007c vbroadcastss zmm0,[rsi]
+007c vpbroadcastd zmm0,[rsi]
 0082 vpxord zmm16,zmm16,zmm16
 0088 vpaddd zmm9,zmm8,[rel 440h]{1to16}
 0092 vmovups zmm1,zmm0

@@ -74,7 +74,7 @@
 0160 vaddps zmm6,zmm6,zmm7
 0166 vaddps zmm0,zmm0,zmm2
 016c vaddps zmm4,zmm4,zmm6
-0172 vbroadcastss zmm13,[rdi+68h]
+0172 vpbroadcastd zmm13,[rdi+68h]
 0179 vshuff32x4 zmm14,zmm0,zmm0,4Eh
 0180 vaddps zmm8,zmm0,zmm14
 0186 vshuff32x4 zmm14,zmm8,zmm8,0B1h
@@ -173,7 +173,7 @@
 03c8 vaddps zmm6,zmm6,zmm7
 03ce vaddps zmm0,zmm0,zmm2
 03d4 vaddps zmm4,zmm4,zmm6
-03da vbroadcastss zmm13,[rdi+68h]
+03da vpbroadcastd zmm13,[rdi+68h]
 03e1 vshuff32x4 zmm14,zmm0,zmm0,4Eh
 03e8 vaddps zmm10,zmm0,zmm14
 03ee vshuff32x4 zmm14,zmm10,zmm10,0B1h
@@ -192,7 +192,7 @@
 0442 vpermilps zmm14,zmm11,0B1h
 0449 vaddps zmm11,zmm11,zmm14
 044f vmulps zmm11,zmm11,zmm13
-0455 vbroadcastss zmm13,[rdi+6Ch]
+0455 vpbroadcastd zmm13,[rdi+6Ch]
 045c vbroadcastss zmm12,[rel 0B80h]
 0466 vaddps zmm10,zmm10,zmm13
 046c vsqrtps zmm10,zmm10
@@ -340,7 +340,7 @@
 07ca vaddps zmm0,zmm0,zmm1
 07d0 vaddps zmm2,zmm2,zmm3
 07d6 vaddps zmm0,zmm0,zmm2
-07dc vbroadcastss zmm13,[rdi+68h]
+07dc vpbroadcastd zmm13,[rdi+68h]
 07e3 vshuff32x4 zmm14,zmm0,zmm0,4Eh
 07ea vaddps zmm8,zmm0,zmm14
 07f0 vshuff32x4 zmm14,zmm8,zmm8,0B1h
@@ -399,7 +399,7 @@
 092e vaddps zmm0,zmm0,zmm1
 0934 vaddps zmm2,zmm2,zmm3
 093a vaddps zmm0,zmm0,zmm2
-0940 vbroadcastss zmm13,[rdi+68h]
+0940 vpbroadcastd zmm13,[rdi+68h]
 0947 vshuff32x4 zmm14,zmm0,zmm0,4Eh
 094e vaddps zmm10,zmm0,zmm14
 0954 vshuff32x4 zmm14,zmm10,zmm10,0B1h
@@ -409,7 +409,7 @@
 096e vpermilps zmm14,zmm10,0B1h
 0975 vaddps zmm10,zmm10,zmm14
 097b vmulps zmm10,zmm10,zmm13
-0981 vbroadcastss zmm13,[rdi+6Ch]
+0981 vpbroadcastd zmm13,[rdi+6Ch]
 0988 vbroadcastss zmm12,[rel 0B80h]
 0992 vaddps zmm10,zmm10,zmm13
 0998 vsqrtps zmm10,zmm10

@@ -11,7 +11,7 @@
 0011 mov r14,[rdi+18h]
 0015 mov r13,[rdi+50h]
 0019 mov r12,[rdi+58h]
-001d vbroadcastss zmm17,[rdi+60h]
+001d vpbroadcastd zmm17,[rdi+60h]
 0024 mov rcx,[rdi+10h]
 0028 cmp rcx,80h
 002f jl near 00000000000001C9h

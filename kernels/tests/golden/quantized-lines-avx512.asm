@@ -10,9 +10,9 @@
 0011 vmovups zmm17,[r10]
 0017 mov r10,[rdi+90h]
 001e vbroadcastf32x4 zmm18,[r10]
-0024 vbroadcastss zmm19,[rdi+78h]
-002b vbroadcastss zmm20,[rdi+7Ch]
-0032 vbroadcastss zmm21,[rdi+80h]
+0024 vpbroadcastd zmm19,[rdi+78h]
+002b vpbroadcastd zmm20,[rdi+7Ch]
+0032 vpbroadcastd zmm21,[rdi+80h]
 0039 vpackssdw zmm21,zmm21,zmm21
 003f mov rbp,[rdi+38h]
 0043 mov r8,[rdi+28h]

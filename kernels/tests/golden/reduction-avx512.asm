@@ -9,7 +9,7 @@
 000a mov rsi,[rdi]
 000d mov rdx,[rdi+8]
 0011 mov r11,[rdi+20h]
-0015 vbroadcastss zmm8,[rdi+28h]
+0015 vpbroadcastd zmm8,[rdi+28h]
 001c mov r10,[rdi+18h]
 0020 mov r8,r10
 0023 and r8,0FFFFFFFFFFFFFFC0h

@@ -28,7 +28,7 @@
 006b jge near 00000000000001D3h
 0071 nop word [rax+rax]
 007a nop word [rax+rax]
-0080 vbroadcastss zmm4,[rsi+rax]
+0080 vpbroadcastd zmm4,[rsi+rax]
 0087 vcvtph2ps zmm5,[rdx]
 008d vfmadd231ps zmm0,zmm4,zmm5
 0093 vcvtph2ps zmm5,[rdx+r8]
@@ -41,7 +41,7 @@
 00c3 prefetcht0 [rdx+r8+800h]
 00cc prefetcht0 [rdx+r8*2+800h]
 00d5 prefetcht0 [rdx+r9+800h]
-00de vbroadcastss zmm4,[rsi+rax+4]
+00de vpbroadcastd zmm4,[rsi+rax+4]
 00e6 vcvtph2ps zmm5,[rdx+20h]
 00ed vfmadd231ps zmm0,zmm4,zmm5
 00f3 vcvtph2ps zmm5,[rdx+r8+20h]
@@ -50,7 +50,7 @@
 0109 vfmadd231ps zmm2,zmm4,zmm5
 010f vcvtph2ps zmm5,[rdx+r9+20h]
 0117 vfmadd231ps zmm3,zmm4,zmm5
-011d vbroadcastss zmm4,[rsi+rax+8]
+011d vpbroadcastd zmm4,[rsi+rax+8]
 0125 vcvtph2ps zmm5,[rdx+40h]
 012c vfmadd231ps zmm0,zmm4,zmm5
 0132 vcvtph2ps zmm5,[rdx+r8+40h]
@@ -63,7 +63,7 @@
 0165 prefetcht0 [rdx+r8+840h]
 016e prefetcht0 [rdx+r8*2+840h]
 0177 prefetcht0 [rdx+r9+840h]
-0180 vbroadcastss zmm4,[rsi+rax+0Ch]
+0180 vpbroadcastd zmm4,[rsi+rax+0Ch]
 0188 vcvtph2ps zmm5,[rdx+60h]
 018f vfmadd231ps zmm0,zmm4,zmm5
 0195 vcvtph2ps zmm5,[rdx+r8+60h]
@@ -79,7 +79,7 @@
 01d3 mov rcx,[rdi+28h]
 01d7 cmp rax,rcx
 01da jge near 000000000000022Bh
-01e0 vbroadcastss zmm4,[rsi+rax]
+01e0 vpbroadcastd zmm4,[rsi+rax]
 01e7 vcvtph2ps zmm5,[rdx]
 01ed vfmadd231ps zmm0,zmm4,zmm5
 01f3 vcvtph2ps zmm5,[rdx+r8]
@@ -95,7 +95,7 @@
 022b mov r11,[rdi+40h]
 022f test r11,r11
 0232 je near 0000000000000257h
-0238 vbroadcastss zmm4,[rdi+48h]
+0238 vpbroadcastd zmm4,[rdi+48h]
 023f vmulps zmm0,zmm0,zmm4
 0245 vmulps zmm1,zmm1,zmm4
 024b vmulps zmm2,zmm2,zmm4

@@ -46,8 +46,8 @@ const PANEL_BLOCK: usize = 4;
 /// Bytes of quantised rows that are multiplied with all panels before the next rows are begun: they stay in L2.
 const ROW_BYTES: usize = 512 << 10;
 
-/// Bytes of a panel that all these rows see before its next blocks: they stay in L1.
-const PANEL_BYTES: usize = 16 << 10;
+/// The most bytes of a panel that all these rows see before its next blocks: they stay in L1, beside a group of rows.
+const PANEL_BYTES: usize = 18 << 10;
 
 /// The forms in which left-hand rows may be multiplied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -540,9 +540,9 @@ impl BlockProduct {
     fn rows_of_bytes(&self, groups: &Dots, rest: Option<&Dots>, rows: &[u32], buffers: &Buffers<'_>, part: Part) {
         let (n, width, each) = (self.shape.n(), self.panels.width, groups.rows.rows);
         let whole = part.panels.end.min(n / width);
-        // A single group reads each panel once.
+        // A single group reads each panel once. Others read parts of one size, since each part is a call.
         let blocks = match part.rows.len() > each {
-            true => (PANEL_BYTES / self.panels.block_bytes()).max(1),
+            true => self.panels.blocks().div_ceil(self.panels.panel_bytes().div_ceil(PANEL_BYTES)),
             false => self.panels.blocks(),
         };
         let mut panel = part.panels.start;
