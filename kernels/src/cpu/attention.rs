@@ -464,8 +464,8 @@ impl Attention {
         // own.
         unsafe {
             if let Some(paired) = &self.paired {
-                paired.pack_keys(key, scratch, unit.given);
-                return paired.pack_values(value, values, unit.given);
+                paired.pack_keys(key, keys.clone(), scratch, unit.given);
+                return paired.pack_values(value, keys, values, unit.given);
             }
             match &self.key_packer {
                 Some(packer) => {
@@ -745,7 +745,6 @@ impl Attention {
     fn blend(&self, unit: &Unit<'_>, scratch: *mut f32, sums: Sums, rows: usize, keys: Range<usize>, resume: bool) {
         let (shape, layout) = (&self.shape, &self.layout);
         let (weights, Sums { first: output, stride }) = (scratch.wrapping_add(layout.scores), sums);
-        let resume = usize::from(resume);
         if let Some(Stream { code: [_, blend], keys: [_, key] }) = &self.stream {
             for row in 0..rows {
                 let args = StreamArgs {
@@ -755,7 +754,7 @@ impl Attention {
                     count: keys.len(),
                     columns: shape.value_size(),
                     out: output.wrapping_add(row * stride),
-                    resume,
+                    resume: usize::from(resume),
                     scale: 1.0,
                     ahead: self.ahead(unit, Side::Values, &keys, row),
                 };
@@ -768,14 +767,14 @@ impl Attention {
             let packed = [weights, scratch.wrapping_add(layout.values)].map(<*mut f32>::cast_const);
             // SAFETY: values have been packed, weights are bf16 pairs here, and `ScratchLayout` has whole tile rows of
             // sums.
-            return unsafe { paired.blend(packed, [layout.row, rows], keys, output, unit.given) };
+            return unsafe { paired.blend(packed, [layout.row, rows], keys, output, resume, unit.given) };
         }
         let mut args = TileArgs::empty();
         args.reduce_over(0, keys.len());
         args.lda = layout.row * 4;
         args.ldb = shape.value.row() * 4;
         args.ldc = stride * 4;
-        args.resume = resume;
+        args.resume = usize::from(resume);
         let Numbers { first: plain, keys } = self.numbers(unit, scratch, Side::Values, keys);
         let packed = scratch.wrapping_add(layout.values).wrapping_add(keys.start * self.context.panels.width);
         let right = Right { plain: plain.cast(), packed, columns: 0..shape.value_size() };

@@ -9,6 +9,7 @@ mod states;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kiln_kernels::cpu::Precision;
 use kiln_model::GraphBuilder;
 use kiln_model::ir::Dim;
 use kiln_model::passes::PassOptions;
@@ -81,6 +82,27 @@ fn tokens_one_by_one_and_in_chunks_say_what_the_whole_text_says() {
                 }
                 assert_eq!(cache.lengths(), [23]);
                 assert!((23..=40).contains(&cache.room()), "{}", cache.room());
+            }
+        }
+    }
+}
+
+/// Prompts are multiplied in pairs where the processor has them; single tokens read the same cache.
+#[test]
+fn prompts_at_lower_precision_stay_close() {
+    for window in [None, Some(9)] {
+        let options = SessionOptions { threads: 2, precision: Precision::Bf16, ..SessionOptions::default() };
+        let decoder = Decoder::from_graph(model(window, false), &options).unwrap();
+        let (tokens, mut cache) = (text(60, 2), decoder.cache(1, 16, 100).unwrap());
+        let mut read = 0;
+        for count in [25, 16, 18, 1] {
+            let found = step(&decoder, &mut cache, &[&tokens[read..read + count]]);
+            read += count;
+            let expected = whole(window, &tokens[..read]);
+            let most = expected.iter().fold(0f32, |most, logit| most.max(logit.abs()));
+            for (found, expected) in found.iter().zip(&expected) {
+                let far = (found - expected).abs() / most;
+                assert!(far < 6e-2, "{window:?}, {read} tokens: {found}, expected {expected}");
             }
         }
     }

@@ -133,23 +133,24 @@ impl Paired {
         ]
     }
 
-    /// Packs the keys of a head.
+    /// Packs some keys of a head, whose rows follow each other from `from` on. The first key starts a panel; keys that
+    /// are features of rows are packed all at once.
     ///
     /// # Safety
     ///
     /// The keys are readable, and `to` has as many elements as [`Paired::scratch_lens`] says, which no other task
     /// touches.
-    pub(super) unsafe fn pack_keys(&self, from: *const u8, to: *mut f32, given: &Given) {
+    pub(super) unsafe fn pack_keys(&self, from: *const u8, keys: Range<usize>, to: *mut f32, given: &Given) {
         let (shape, [panel, _]) = (&self.shape, self.panel_words());
         let Some(packer) = &self.key_packer else {
             // SAFETY: features are the rows here; the caller's contract.
-            return unsafe { self.interleave(from, shape.key.row(), [shape.size(), shape.keys()], to, given) };
+            return unsafe { self.interleave(from, shape.key.row(), [shape.size(), keys.len()], to, panel, given) };
         };
         let rounded = to.wrapping_add(shape.keys().div_ceil(PANEL) * panel);
         let words = self.query_words();
-        for first in (0..shape.keys()).step_by(PANEL) {
-            let count = PANEL.min(shape.keys() - first);
-            let from = from.wrapping_add(first * shape.key.row() * shape.stored.bytes());
+        for first in keys.clone().step_by(PANEL) {
+            let count = PANEL.min(keys.end - first);
+            let from = from.wrapping_add((first - keys.start) * shape.key.row() * shape.stored.bytes());
             // SAFETY: a panel's keys, and the memory in which each panel is rounded. Keys beyond the last are zeros.
             unsafe {
                 if self.in_words && count == PANEL {
@@ -164,16 +165,16 @@ impl Paired {
         }
     }
 
-    /// Packs the values of a head.
+    /// Packs the values of some keys of a head, as [`Paired::pack_keys`] does.
     ///
     /// # Safety
     ///
     /// As [`Paired::pack_keys`].
-    pub(super) unsafe fn pack_values(&self, from: *const u8, to: *mut f32, given: &Given) {
+    pub(super) unsafe fn pack_values(&self, from: *const u8, keys: Range<usize>, to: *mut f32, given: &Given) {
+        let (shape, [_, panel]) = (&self.shape, self.panel_words());
+        let to = to.wrapping_add(words(keys.start) * PANEL);
         // SAFETY: the caller's contract.
-        unsafe {
-            self.interleave(from, self.shape.value.row(), [self.shape.keys(), self.shape.value_size()], to, given)
-        };
+        unsafe { self.interleave(from, shape.value.row(), [keys.len(), shape.value_size()], to, panel, given) };
     }
 
     /// Rounds a block of queries, multiplied by the scale of scores.
@@ -203,13 +204,15 @@ impl Paired {
         unsafe { self.round.call(&args, &self.shape.stored, given) };
     }
 
-    /// Packs a matrix, whose rows run along the reduction, into panels of pairs of rows.
+    /// Packs a matrix, whose rows run along the reduction, into panels of pairs of rows. A panel begins `panel` words
+    /// behind the one before it.
     unsafe fn interleave(
         &self,
         from: *const u8,
         stride: usize,
         [rows, columns]: [usize; 2],
         to: *mut f32,
+        panel: usize,
         given: &Given,
     ) {
         let lines = words(rows);
@@ -217,7 +220,7 @@ impl Paired {
             let args = InterleaveArgs {
                 from: from.wrapping_add(first * self.shape.stored.bytes()),
                 from_stride: stride * self.shape.stored.bytes(),
-                to: to.wrapping_add(first * lines),
+                to: to.wrapping_add(first / PANEL * panel),
                 pairs: rows / 2,
                 odd: rows % 2,
                 empty: lines - rows.div_ceil(2),
@@ -259,7 +262,8 @@ impl Paired {
         unsafe { self.multiply(&product, given) };
     }
 
-    /// Sums of values, weighted by pairs whose rows are `row` elements apart, and added to the sums of earlier keys.
+    /// Sums of values, weighted by pairs whose rows are `row` elements apart; added to the sums of earlier keys where
+    /// `resume` says so.
     ///
     /// # Safety
     ///
@@ -270,6 +274,7 @@ impl Paired {
         [row, rows]: [usize; 2],
         keys: Range<usize>,
         to: *mut f32,
+        resume: bool,
         given: &Given,
     ) {
         let [_, panel] = self.panel_words();
@@ -282,7 +287,7 @@ impl Paired {
             panels: self.context_row() / PANEL,
             panel_stride: panel,
             to: Sums { first: to, stride: self.context_row() },
-            resume: keys.start > 0,
+            resume,
         };
         // SAFETY: the caller's contract.
         unsafe { self.multiply(&product, given) };

@@ -64,9 +64,9 @@ const STREAMED_QUERIES: usize = 16;
 const STREAMED_KEYS: usize = 16 << 10;
 
 impl AttentionShape {
-    /// Whether products are those of bf16 pairs.
+    /// Whether products are those of bf16 pairs: where these are asked for, and save more time than packing takes.
     #[must_use]
-    pub(super) fn is_paired(&self) -> bool {
+    pub fn is_paired(&self) -> bool {
         let least = match self.elements {
             Elements::Bf16Dot => LEAST_DOT_QUERIES,
             Elements::Bf16Tiles => LEAST_TILE_QUERIES,
@@ -113,7 +113,9 @@ impl AttentionShape {
 
     /// Whether the driver takes it over a cache.
     fn suits_cache(&self) -> bool {
-        let is_plain = [self.stored, self.written] == [Stored::F32; 2] && self.elements == Elements::F32;
+        // Pairs are packed of numbers.
+        let is_plain = [self.stored, self.written] == [Stored::F32; 2]
+            && (self.held == Held::F32 || self.elements == Elements::F32);
         let is_dense =
             [(self.key, self.size), (self.value, self.value_size)].iter().all(|&(rows, size)| rows.row == size);
         self.mask.is_none_or(|mask| mask == Strides::default())

@@ -81,7 +81,7 @@ fn check(shape: &AttentionShape) {
 }
 
 /// Every level with every operand type that its products have.
-fn forms() -> impl Iterator<Item = (Isa, Elements)> {
+pub(super) fn forms() -> impl Iterator<Item = (Isa, Elements)> {
     let all = [Elements::F32, Elements::Bf16Dot, Elements::Bf16Tiles];
     levels().into_iter().flat_map(move |isa| all.into_iter().filter(move |it| it.suit(isa)).map(move |it| (isa, it)))
 }
