@@ -204,6 +204,19 @@ impl Encoded {
         let cache = py.detach(|| self.encoded.cache(room, most));
         cache.map(DecoderCache::new).map_err(|error| errors::decoder(py, &error))
     }
+
+    /// For each text or sound, the likeliest of the tokens `among` behind `start`, its first token; of equals the
+    /// first. Whisper tells in this way which language it hears, where `among` are the tokens of its languages. Raises
+    /// `kiln.InputError` for tokens that the model does not have.
+    ///
+    /// >>> encoded = kiln.EncoderDecoder(translator).encode({"input_ids": [[1, 5, 2]]})
+    /// >>> encoded.likeliest(0, [4])
+    /// [4]
+    fn likeliest(&self, py: Python<'_>, start: i64, among: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
+        let among = decoder::list(among)?;
+        let found = py.detach(|| self.encoded.likeliest(start, &among, &RunOptions::default()));
+        found.map_err(|error| errors::decoder(py, &error))
+    }
 }
 
 /// The files of a folder, or of a list.

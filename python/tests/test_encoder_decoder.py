@@ -61,6 +61,17 @@ def test_steps_of_any_length_plan_nothing_after_the_first(folder: Path) -> None:
     assert misses() == before
 
 
+def test_the_likeliest_of_some_tokens_follows_the_first(folder: Path, model: kiln.EncoderDecoder) -> None:
+    source = [[3, 1], [9, 4]]
+    encoded = model.encode({"input_ids": np.array(source)})
+    logits = whole(folder, source, [3])
+    for among in ([5, 2, 8], list(range(WORDS))):
+        assert encoded.likeliest(3, among) == [among[place] for place in logits[:, among].argmax(axis=1)]
+    for among in ([5, WORDS], [-1], []):
+        with pytest.raises(kiln.InputError, match="token"):
+            encoded.likeliest(3, among)
+
+
 def test_texts_are_said_about_what_was_read_once(folder: Path, model: kiln.EncoderDecoder) -> None:
     expected = [3]
     for _ in range(12):
