@@ -94,7 +94,9 @@ fn hostile_models_end_soon_under_time_limits() {
 /// A single long step ends midway; if it went on to its end, it would give a result.
 #[test]
 fn long_steps_end_when_their_time_is_over() {
-    for (name, ending) in all_end(steps::cases(), Some(LIMIT)) {
+    let long = all_end(steps::cases(), Some(LIMIT));
+    let short = all_end(steps::short_cases(), Some(LIMIT / 10));
+    for (name, ending) in long.into_iter().chain(short) {
         assert!(ending.contains("the time limit of"), "{name}: {ending}");
     }
 }
