@@ -64,7 +64,7 @@ const STREAMED_QUERIES: usize = 16;
 const STREAMED_KEYS: usize = 16 << 10;
 
 impl AttentionShape {
-    /// Whether products are those of bf16 pairs: where these are asked for, and save more time than packing takes.
+    /// Whether products are those of bf16 pairs: where they are asked for, and save more time than packing takes.
     #[must_use]
     pub fn is_paired(&self) -> bool {
         let least = match self.elements {
