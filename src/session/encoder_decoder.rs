@@ -19,6 +19,7 @@ use kiln_tensor::threads::Threads;
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::compile::{input_ports, output_ports};
+use super::decoder::choose::likeliest;
 use super::decoder::rewrite::{drop_unread, refused};
 use super::decoder::{Decoder, DecoderCache, DecoderError, branch};
 use super::generate::{self, GenerateOptions, Generator, ROOM};
@@ -306,7 +307,8 @@ impl Encoded {
     ///
     /// # Errors
     ///
-    /// As [`Decoder::step`], and [`DecoderError::Tokens`] for tokens that the model does not have, or none.
+    /// As [`Decoder::step`], and [`DecoderError::Tokens`] for tokens that the model does not have, and where none of
+    /// them is possible.
     pub fn likeliest(&self, start: i64, among: &[i64], run: &RunOptions) -> Result<Vec<i64>, DecoderError> {
         let mut cache = self.cache(1, 1)?;
         let start = [start];
@@ -314,18 +316,16 @@ impl Encoded {
         let mut numbers = Vec::new();
         generate::keep(&logits, &mut numbers)?;
         let words = numbers.len() / self.sequences.max(1);
+        let logit = |logits: &[f32], token: i64| {
+            let logit = usize::try_from(token).ok().and_then(|place| logits.get(place)).copied();
+            logit.ok_or_else(|| DecoderError::Tokens(format!("the model has {words} tokens, and no token {token}")))
+        };
         let chosen = |logits: &[f32]| {
-            let logit = |token: i64| usize::try_from(token).ok().and_then(|place| logits.get(place)).copied();
-            let missing = |token| DecoderError::Tokens(format!("the model has {words} tokens, and no token {token}"));
-            let mut best: Option<(i64, f32)> = None;
-            for &token in among {
-                let logit = logit(token).ok_or_else(|| missing(token))?;
-                if best.is_none_or(|(_, largest)| logit > largest) {
-                    best = Some((token, logit));
-                }
-            }
-            let none = || DecoderError::Tokens("there are no tokens to choose from".to_owned());
-            best.map(|(token, _)| token).ok_or_else(none)
+            let of_each = among.iter().map(|&token| logit(logits, token)).collect::<Result<Vec<f32>, _>>()?;
+            let place = likeliest(&of_each);
+            place
+                .map(|place| among[place])
+                .ok_or_else(|| DecoderError::Tokens(format!("none of {among:?} is possible")))
         };
         numbers.chunks(words.max(1)).map(chosen).collect()
     }

@@ -68,9 +68,9 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-/// Steps that fit into memory only where a fast processor computes them in some 30 ms.
-fn short_rows() -> Vec<Row> {
-    vec![
+/// Steps whose tensors reach the bound of memory before a fast processor computes for 50 ms.
+pub(crate) fn short_cases() -> Vec<Case> {
+    let rows: Vec<Row> = vec![
         (
             "LSTM",
             1,
@@ -85,12 +85,8 @@ fn short_rows() -> Vec<Row> {
             DType::F32,
             vec![("q_num_heads", 1.into()), ("kv_num_heads", 1.into()), ("update_rule", "linear".into())],
         ),
-    ]
-}
-
-/// [`short_rows`] as cases.
-pub(crate) fn short_cases() -> Vec<Case> {
-    short_rows().iter().map(case).collect()
+    ];
+    rows.iter().map(case).collect()
 }
 
 fn case(row: &Row) -> Case {

@@ -26,7 +26,7 @@ use std::ops::Range;
 use kiln_kernels::cpu::attention::{
     Attention as Executor, AttentionShape, Bias, Cache, Held, KeyRange, Pages as CachePages, Scales, Sink, Strides,
 };
-use kiln_kernels::cpu::{Elements, Numerics, Stored};
+use kiln_kernels::cpu::{Elements, Stored};
 use kiln_kernels::memory::Collect;
 use kiln_kernels::parallel::for_each_chunk;
 use kiln_kernels::{Isa, Parallel};
@@ -270,8 +270,6 @@ impl GroupQuery {
         let output = strides(self.heads * size);
         let cache = Strides { batch: 0, head: 0, row: size as u64 };
         let (heads, shared, queries) = if is_step { (self.kv_heads, 1, shared) } else { (self.heads, shared, new) };
-        // Pairs are packed of numbers, and a row would have other bits in a step of few.
-        let is_exact = sizes.held != Held::F32 || cx.numerics() == Numerics::Invariant;
         let shape = AttentionShape {
             batch: batch as u64,
             heads: heads as u64,
@@ -295,7 +293,8 @@ impl GroupQuery {
             range: if self.window.is_some_and(|window| window < keys) { KeyRange::Window } else { KeyRange::Cache },
             held: sizes.held,
             blind_is_zero: true,
-            elements: if is_exact { Elements::F32 } else { cx.computed_elements() },
+            // Pairs are packed of numbers alone.
+            elements: if sizes.held == Held::F32 { cx.computed_elements() } else { Elements::F32 },
             stored: Stored::F32,
             written: Stored::F32,
         };

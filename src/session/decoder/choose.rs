@@ -232,7 +232,7 @@ fn keep_mass(kept: &mut Vec<Candidate>, part: f64) {
 }
 
 /// The token with the largest logit, the first of equals; `None` where none is possible.
-fn likeliest(logits: &[f32]) -> Option<usize> {
+pub(in crate::session) fn likeliest(logits: &[f32]) -> Option<usize> {
     let mut best: Option<(usize, f32)> = None;
     for (token, &logit) in logits.iter().enumerate() {
         if logit > best.map_or(f32::NEG_INFINITY, |(_, largest)| largest) {

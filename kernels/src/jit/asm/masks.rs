@@ -8,8 +8,7 @@ use crate::jit::vex;
 
 /// `vmovd` from a general-purpose register.
 const MOVD: vex::Form = vex::Form::new(1, 1, 0x6E).half();
-/// `vpbroadcastd`.
-const BROADCAST: vex::Form = vex::Form::new(2, 1, 0x58);
+const BROADCAST: vex::Form = vex::Form::twin(&evex::VPBROADCASTD);
 /// `vpcmpgtd`.
 const GREATER: vex::Form = vex::Form::new(1, 1, 0x66);
 
