@@ -5,13 +5,15 @@ use std::ops::Range;
 
 mod copy;
 mod line;
+mod pieces;
 mod pool;
 mod reads;
 mod shares;
 
 pub use copy::{copy, copy_runs};
+pub use pieces::{Piece, Pieces};
 pub use pool::Pool;
-pub use reads::Reads;
+pub use reads::{Reads, Runs};
 pub use shares::{has_shares, in_shares};
 
 /// A fork-join over numbered tasks. The caller's thread takes part; `run` returns when every task has returned.

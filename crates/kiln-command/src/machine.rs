@@ -68,7 +68,7 @@ struct FiguresView {
     l2_gbs: Option<f64>,
     l3_gbs: Option<f64>,
     memory_gbs: Option<f64>,
-    rows_near_gbs: Option<f64>,
+    rows_plain_gbs: Option<f64>,
     rows_far_gbs: Option<f64>,
 }
 
@@ -123,7 +123,7 @@ impl FiguresView {
             l2_gbs: billions(figures.l2, 1.0),
             l3_gbs: billions(figures.l3, 1.0),
             memory_gbs: billions(figures.memory, 1.0),
-            rows_near_gbs: billions(figures.rows_near, 1.0),
+            rows_plain_gbs: billions(figures.rows_plain, 1.0),
             rows_far_gbs: billions(figures.rows_far, 1.0),
         }
     }
@@ -179,7 +179,7 @@ fn print(view: &View, screen: &mut dyn Write) -> Outcome {
         ("reads of L2", "GB/s", |figures| figures.l2_gbs),
         ("reads of L3", "GB/s", |figures| figures.l3_gbs),
         ("reads of memory", "GB/s", |figures| figures.memory_gbs),
-        ("int4 weights by a row, prefetched near", "GB/s", |figures| figures.rows_near_gbs),
+        ("int4 weights by a row", "GB/s", |figures| figures.rows_plain_gbs),
         ("int4 weights by a row, prefetched far", "GB/s", |figures| figures.rows_far_gbs),
     ];
     for (what, unit, of) in rows {

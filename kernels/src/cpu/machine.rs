@@ -46,10 +46,10 @@ pub struct Figures {
     pub l3: u32,
     /// Bytes read from memory.
     pub memory: u32,
-    /// Bytes of block-quantised weights that lie in memory and are multiplied with one row, prefetched near ahead
-    /// ([`Ahead`]). 0 where code does not prefetch.
-    pub rows_near: u32,
-    /// As [`Figures::rows_near`], prefetched far ahead.
+    /// Bytes of block-quantised weights that lie in memory and are multiplied with one row, without prefetches
+    /// ([`Ahead`]). 0 where code never has them.
+    pub rows_plain: u32,
+    /// As [`Figures::rows_plain`], prefetched far ahead.
     pub rows_far: u32,
 }
 
@@ -101,7 +101,7 @@ impl Figures {
                 note(|best| &mut best.memory, &|| reads.of_memory(EACH))?;
             }
             if let Some(rows) = &rows {
-                note(|best| &mut best.rows_near, &|| rows.rate(Ahead::Near, EACH))?;
+                note(|best| &mut best.rows_plain, &|| rows.rate(Ahead::Nothing, EACH))?;
                 note(|best| &mut best.rows_far, &|| rows.rate(Ahead::Far, EACH))?;
             }
         }
@@ -120,7 +120,7 @@ impl Figures {
             l2: self.l2.max(other.l2),
             l3: self.l3.max(other.l3),
             memory: self.memory.max(other.memory),
-            rows_near: self.rows_near.max(other.rows_near),
+            rows_plain: self.rows_plain.max(other.rows_plain),
             rows_far: self.rows_far.max(other.rows_far),
         }
     }
@@ -157,7 +157,7 @@ mod tests {
                 let figures = Figures::measure(isa, parallel, &caches, usize::MAX).unwrap();
                 assert!(figures.is_sound(), "{figures:?}");
                 assert!([figures.l1, figures.l2, figures.l3, figures.memory].iter().all(|&rate| rate > 0));
-                assert_eq!([figures.rows_near, figures.rows_far].map(|rate| rate > 0), [isa == Isa::Avx512; 2]);
+                assert_eq!([figures.rows_plain, figures.rows_far].map(|rate| rate > 0), [isa == Isa::Avx512; 2]);
                 let pairs = isa == Isa::Avx512 && Extension::Bf16.present();
                 assert!(figures.bf16_pairs > 0 || !pairs, "{figures:?}");
                 assert_eq!(figures.peaks().f32, figures.f32);
@@ -180,10 +180,10 @@ mod tests {
     #[test]
     fn all_threads_do_no_less_than_one() {
         let one =
-            Figures { f32: 5, bf16_pairs: 0, bytes: 9, l1: 1, l2: 7, l3: 3, memory: 4, rows_near: 6, rows_far: 1 };
+            Figures { f32: 5, bf16_pairs: 0, bytes: 9, l1: 1, l2: 7, l3: 3, memory: 4, rows_plain: 6, rows_far: 1 };
         let all =
-            Figures { f32: 8, bf16_pairs: 1, bytes: 2, l1: 2, l2: 6, l3: 3, memory: 5, rows_near: 2, rows_far: 3 };
-        assert_eq!(all.at_least(&one), Figures { bytes: 9, l2: 7, rows_near: 6, ..all });
+            Figures { f32: 8, bf16_pairs: 1, bytes: 2, l1: 2, l2: 6, l3: 3, memory: 5, rows_plain: 2, rows_far: 3 };
+        assert_eq!(all.at_least(&one), Figures { bytes: 9, l2: 7, rows_plain: 6, ..all });
     }
 
     #[test]

@@ -3,13 +3,12 @@
 //! A thread always begins with the same share of equal work, so that it can prefetch what the share reads before the
 //! work begins ([`Reads`]). Pieces are taken from the front of one's own share and from the back of others'.
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
 use super::line::Line;
-use super::{Parallel, Reads, part};
+use super::{Parallel, Piece, Pieces, Reads};
 
 /// Whether work of `tasks` tasks is divided into shares: where there are several threads with a task each.
 pub fn has_shares(parallel: &dyn Parallel, tasks: usize) -> bool {
@@ -17,63 +16,64 @@ pub fn has_shares(parallel: &dyn Parallel, tasks: usize) -> bool {
     threads > 1 && tasks >= threads
 }
 
-/// Announces what work reads, and calls `task` with ranges of its units until all are done. `pieces` are the lengths of
-/// a long range, and of a short one at the end of a share. Each thread begins with its own share, [`Reads::share`].
-pub fn in_shares(parallel: &dyn Parallel, reads: Reads, pieces: [usize; 2], task: &(dyn Fn(Range<usize>) + Sync)) {
-    let (total, threads) = (reads.units, parallel.threads());
-    assert!(u32::try_from(total).is_ok(), "{total} units");
+/// Announces what work reads, and calls `task` with pieces of its units until all are done ([`Pieces`]).
+pub fn in_shares(parallel: &dyn Parallel, reads: Reads, task: &(dyn Fn(Piece) + Sync)) {
+    let threads = parallel.threads();
     parallel.expect(reads);
-    let shares: SmallVec<[Share; 8]> = (0..threads).map(|thread| Share::of(part(total, threads, thread))).collect();
+    let shares: SmallVec<[Share; 8]> = (0..threads).map(|thread| Share::of(reads.pieces(threads, thread))).collect();
     parallel.each_thread(&|thread| {
         let mine = thread.min(threads - 1);
-        while let Some(units) = shares[mine].take(pieces, Share::from_front) {
-            task(units);
+        while let Some(piece) = shares[mine].take(Share::first) {
+            task(piece);
         }
         for other in (1..threads).map(|step| (mine + step) % threads) {
-            while let Some(units) = shares[other].take(pieces, Share::from_back) {
-                task(units);
+            while let Some(piece) = shares[other].take(Share::last) {
+                task(piece);
             }
         }
     });
 }
 
-/// Units that no thread has taken: the first one, and the one behind the last.
-struct Share(Line<AtomicU64>);
+/// The pieces of a share, and those that no thread has taken: the first one, and the one behind the last.
+struct Share {
+    pieces: Pieces,
+    left: Line<AtomicU64>,
+}
 
 impl Share {
-    fn of(units: Range<usize>) -> Share {
-        Share(Line(AtomicU64::new(Share::word(units.start as u64, units.end as u64))))
+    fn of(pieces: Pieces) -> Share {
+        assert!(u32::try_from(pieces.count()).is_ok(), "{pieces:?}");
+        Share { pieces, left: Line(AtomicU64::new(Share::word(0, pieces.count() as u64))) }
     }
 
     fn word(start: u64, end: u64) -> u64 {
         start << 32 | end
     }
 
-    /// Takes a large piece, and a small one where no more than a large one is left, so that threads end together.
-    fn take(&self, pieces: [usize; 2], split: fn(u64, u64, u64) -> [u64; 4]) -> Option<Range<usize>> {
-        let [large, small] = pieces.map(|piece| piece.max(1) as u64);
-        let mut word = self.0.0.load(Ordering::Relaxed);
+    /// Takes a piece, if there is one. `split` gives its number and the pieces that are left.
+    fn take(&self, split: fn(u64, u64) -> [u64; 3]) -> Option<Piece> {
+        let mut word = self.left.0.load(Ordering::Relaxed);
         loop {
             let (start, end) = (word >> 32, word & u64::from(u32::MAX));
-            let left = end.checked_sub(start).filter(|&left| left > 0)?;
-            let count = if left > large { large } else { left.min(small) };
-            let [first, behind, start, end] = split(start, end, count);
-            // What a unit writes is published when the fork ends.
+            if start >= end {
+                return None;
+            }
+            let [taken, start, end] = split(start, end);
+            // What a piece writes is published when the fork ends.
             let next = Share::word(start, end);
-            match self.0.0.compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Some(first as usize..behind as usize),
+            match self.left.0.compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Some(self.pieces.piece(taken as usize)),
                 Err(now) => word = now,
             }
         }
     }
 
-    /// What is taken, and what is left.
-    fn from_front(start: u64, end: u64, count: u64) -> [u64; 4] {
-        [start, start + count, start + count, end]
+    fn first(start: u64, end: u64) -> [u64; 3] {
+        [start, start + 1, end]
     }
 
-    fn from_back(start: u64, end: u64, count: u64) -> [u64; 4] {
-        [end - count, end, start, end - count]
+    fn last(start: u64, end: u64) -> [u64; 3] {
+        [end - 1, start, end - 1]
     }
 }
 
@@ -85,8 +85,8 @@ mod tests {
     use crate::parallel::{Pool, Serial};
 
     /// Units without memory behind them.
-    fn units(units: usize) -> Reads {
-        Reads { units, ..Reads::default() }
+    fn units(units: usize, pieces: [usize; 2]) -> Reads {
+        Reads { units, pieces, ..Reads::default() }
     }
 
     #[test]
@@ -104,9 +104,9 @@ mod tests {
             for (total, pieces) in [(0, [4, 2]), (1, [4, 1]), (7, [1, 1]), (28, [4, 2]), (29, [4, 2]), (1000, [7, 7])] {
                 let done: Vec<AtomicUsize> = (0..total).map(|_| AtomicUsize::new(0)).collect();
                 for turn in 1..=20 {
-                    in_shares(&pool, units(total), pieces, &|units| {
-                        assert!(units.len() <= pieces[0]);
-                        units.for_each(|unit| {
+                    in_shares(&pool, units(total, pieces), &|piece| {
+                        assert!(piece.count <= pieces[0]);
+                        piece.units().for_each(|unit| {
                             done[unit].fetch_add(1, Ordering::Relaxed);
                         });
                     });
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn a_caller_alone_does_what_others_would() {
         let done = std::sync::Mutex::new(Vec::new());
-        in_shares(&Serial, units(6), [2, 1], &|units| done.lock().unwrap().extend(units));
-        assert_eq!(done.into_inner().unwrap(), [0, 1, 2, 3, 4, 5]);
+        in_shares(&Serial, units(6, [2, 1]), &|piece| done.lock().unwrap().extend(piece.units()));
+        assert_eq!(done.into_inner().unwrap(), [0, 2, 1, 3, 4, 5]);
     }
 }

@@ -10,36 +10,37 @@
 0014 vbroadcastss zmm10,[rel 0A04h]
 001e mov rsi,[rdi+8]
 0022 mov rcx,[rdi]
-0025 mov rdx,[rdi+10h]
-0029 mov r8,[rdi+18h]
-002d lea r9,[r8+r8*2]
-0031 mov r10,[rdi+20h]
-0035 mov rbx,[rdi+48h]
-0039 test rbx,rbx
-003c je near 0000000000000069h
-0042 vmovups zmm0,[rbx]
-0048 vmovups zmm1,[rbx+40h]
-004f add rbx,[rdi+50h]
-0053 vmovups zmm2,[rbx]
-0059 vmovups zmm3,[rbx+40h]
-0060 add rbx,[rdi+50h]
-0064 jmp 0000000000000081h
-0069 vpxord zmm0,zmm0,zmm0
-006f vpxord zmm1,zmm1,zmm1
-0075 vpxord zmm2,zmm2,zmm2
-007b vpxord zmm3,zmm3,zmm3
-0081 test r10,r10
-0084 je near 0000000000000515h
-008a mov r11,[rdi+28h]
-008e mov rax,rdx
-0091 add rdx,50h
-0095 vpxord zmm4,zmm4,zmm4
-009b vpxord zmm5,zmm5,zmm5
-00a1 vpxord zmm6,zmm6,zmm6
-00a7 vpxord zmm7,zmm7,zmm7
-00ad nop word [rax+rax]
-00b6 nop word [rax+rax]
-00bf nop
+0025 mov r10,[rdi+20h]
+0029 mov rbx,[rdi+48h]
+002d mov r8,[rdi+58h]
+0031 lea r9,[r8+r8*2]
+0035 test rbx,rbx
+0038 je near 0000000000000065h
+003e vmovups zmm0,[rbx]
+0044 vmovups zmm1,[rbx+r8]
+004b add rbx,[rdi+50h]
+004f vmovups zmm2,[rbx]
+0055 vmovups zmm3,[rbx+r8]
+005c add rbx,[rdi+50h]
+0060 jmp 000000000000007Dh
+0065 vpxord zmm0,zmm0,zmm0
+006b vpxord zmm1,zmm1,zmm1
+0071 vpxord zmm2,zmm2,zmm2
+0077 vpxord zmm3,zmm3,zmm3
+007d mov rdx,[rdi+10h]
+0081 mov r8,[rdi+18h]
+0085 lea r9,[r8+r8*2]
+0089 test r10,r10
+008c je near 0000000000000515h
+0092 mov r11,[rdi+28h]
+0096 mov rax,rdx
+0099 add rdx,50h
+009d vpxord zmm4,zmm4,zmm4
+00a3 vpxord zmm5,zmm5,zmm5
+00a9 vpxord zmm6,zmm6,zmm6
+00af vpxord zmm7,zmm7,zmm7
+00b5 nop word [rax+rax]
+00be xchg ax,ax
 00c0 cmp r11,4
 00c4 jl near 0000000000000396h
 00ca vxorps zmm12,zmm9,[rdx]
@@ -212,7 +213,7 @@
 0504 add rcx,10h
 0508 sub r10,1
 050c test r10,r10
-050f jne near 000000000000008Ah
+050f jne near 0000000000000092h
 0515 mov r11,[rdi+30h]
 0519 test r11,r11
 051c je near 00000000000009A8h
@@ -397,23 +398,25 @@
 099e vfmadd231ps zmm3,zmm7,zmm11
 09a4 add rcx,10h
 09a8 mov rbx,[rdi+38h]
-09ac vmovups [rbx],zmm0
-09b2 vmovups [rbx+40h],zmm1
-09b9 add rbx,[rdi+40h]
-09bd vmovups [rbx],zmm2
-09c3 vmovups [rbx+40h],zmm3
-09ca add rbx,[rdi+40h]
-09ce pop r15
-09d0 pop r14
-09d2 pop r13
-09d4 pop r12
-09d6 pop rbp
-09d7 pop rbx
-09d8 vzeroupper
-09db ret
-09dc nop word [rax+rax]
-09e5 nop word [rax+rax]
-09ee nop word [rax+rax]
-09f7 nop word [rax+rax]
+09ac mov r8,[rdi+58h]
+09b0 lea r9,[r8+r8*2]
+09b4 vmovups [rbx],zmm0
+09ba vmovups [rbx+r8],zmm1
+09c1 add rbx,[rdi+40h]
+09c5 vmovups [rbx],zmm2
+09cb vmovups [rbx+r8],zmm3
+09d2 add rbx,[rdi+40h]
+09d6 pop r15
+09d8 pop r14
+09da pop r13
+09dc pop r12
+09de pop rbp
+09df pop rbx
+09e0 vzeroupper
+09e3 ret
+09e4 nop word [rax+rax]
+09ed nop word [rax+rax]
+09f6 nop word [rax+rax]
+09ff nop
 ; [88, 88, 88, 88]
 ; [0f, 0f, 0f, 0f]

@@ -10,33 +10,32 @@
 0013 vmovups ymm8,[rel 320h]
 001c mov rsi,[rdi+8]
 0020 mov rcx,[rdi]
-0023 mov rdx,[rdi+10h]
-0027 mov r8,[rdi+18h]
-002b lea r9,[r8+r8*2]
-002f mov r10,[rdi+20h]
-0033 mov rbx,[rdi+48h]
-0037 test rbx,rbx
-003a je near 0000000000000060h
-0040 vmovups ymm0,[rbx]
-0045 add rbx,[rdi+50h]
-0049 vmovups ymm1,[rbx]
-004e add rbx,[rdi+50h]
-0052 vmovups ymm2,[rbx]
-0057 add rbx,[rdi+50h]
-005b jmp 000000000000006Fh
-0060 vxorps ymm0,ymm0,ymm0
-0065 vxorps ymm1,ymm1,ymm1
-006a vxorps ymm2,ymm2,ymm2
-006f test r10,r10
-0072 je near 000000000000018Ch
-0078 mov r11,[rdi+28h]
-007c mov rax,rdx
-007f add rdx,28h
-0083 vxorps ymm3,ymm3,ymm3
-0088 vxorps ymm4,ymm4,ymm4
-008d vxorps ymm5,ymm5,ymm5
-0092 nop word [rax+rax]
-009b nop dword [rax+rax]
+0023 mov r10,[rdi+20h]
+0027 mov rbx,[rdi+48h]
+002b test rbx,rbx
+002e je near 0000000000000054h
+0034 vmovups ymm0,[rbx]
+0039 add rbx,[rdi+50h]
+003d vmovups ymm1,[rbx]
+0042 add rbx,[rdi+50h]
+0046 vmovups ymm2,[rbx]
+004b add rbx,[rdi+50h]
+004f jmp 0000000000000063h
+0054 vxorps ymm0,ymm0,ymm0
+0059 vxorps ymm1,ymm1,ymm1
+005e vxorps ymm2,ymm2,ymm2
+0063 mov rdx,[rdi+10h]
+0067 test r10,r10
+006a je near 000000000000018Ch
+0070 mov r11,[rdi+28h]
+0074 mov rax,rdx
+0077 add rdx,28h
+007b vxorps ymm3,ymm3,ymm3
+0080 vxorps ymm4,ymm4,ymm4
+0085 vxorps ymm5,ymm5,ymm5
+008a nop word [rax+rax]
+0093 nop word [rax+rax]
+009c nop dword [rax]
 00a0 vxorps ymm10,ymm7,[rdx]
 00a5 vandps ymm9,ymm10,ymm8
 00aa vpbroadcastd ymm6,[rsi]
@@ -82,7 +81,7 @@
 017b add rcx,18h
 017f sub r10,1
 0183 test r10,r10
-0186 jne near 0000000000000078h
+0186 jne near 0000000000000070h
 018c mov r11,[rdi+30h]
 0190 test r11,r11
 0193 je near 000000000000029Fh

@@ -10,32 +10,31 @@
 0014 vbroadcastss zmm8,[rel 344h]
 001e mov rsi,[rdi+8]
 0022 mov rcx,[rdi]
-0025 mov rdx,[rdi+10h]
-0029 mov r8,[rdi+18h]
-002d lea r9,[r8+r8*2]
-0031 mov r10,[rdi+20h]
-0035 mov rbx,[rdi+48h]
-0039 test rbx,rbx
-003c je near 0000000000000065h
-0042 vmovups zmm0,[rbx]
-0048 add rbx,[rdi+50h]
-004c vmovups zmm1,[rbx]
-0052 add rbx,[rdi+50h]
-0056 vmovups zmm2,[rbx]
-005c add rbx,[rdi+50h]
-0060 jmp 0000000000000077h
-0065 vpxord zmm0,zmm0,zmm0
-006b vpxord zmm1,zmm1,zmm1
-0071 vpxord zmm2,zmm2,zmm2
-0077 test r10,r10
-007a je near 00000000000001B3h
-0080 mov r11,[rdi+28h]
-0084 mov rax,rdx
-0087 add rdx,50h
-008b vpxord zmm3,zmm3,zmm3
-0091 vpxord zmm4,zmm4,zmm4
-0097 vpxord zmm5,zmm5,zmm5
-009d nop dword [rax]
+0025 mov r10,[rdi+20h]
+0029 mov rbx,[rdi+48h]
+002d test rbx,rbx
+0030 je near 0000000000000059h
+0036 vmovups zmm0,[rbx]
+003c add rbx,[rdi+50h]
+0040 vmovups zmm1,[rbx]
+0046 add rbx,[rdi+50h]
+004a vmovups zmm2,[rbx]
+0050 add rbx,[rdi+50h]
+0054 jmp 000000000000006Bh
+0059 vpxord zmm0,zmm0,zmm0
+005f vpxord zmm1,zmm1,zmm1
+0065 vpxord zmm2,zmm2,zmm2
+006b mov rdx,[rdi+10h]
+006f test r10,r10
+0072 je near 00000000000001B3h
+0078 mov r11,[rdi+28h]
+007c mov rax,rdx
+007f add rdx,50h
+0083 vpxord zmm3,zmm3,zmm3
+0089 vpxord zmm4,zmm4,zmm4
+008f vpxord zmm5,zmm5,zmm5
+0095 nop word [rax+rax]
+009e xchg ax,ax
 00a0 vxorps zmm10,zmm7,[rdx]
 00a6 prefetcht0 [rdx+800h]
 00af vandps zmm9,zmm10,zmm8
@@ -81,7 +80,7 @@
 01a2 add rcx,18h
 01a6 sub r10,1
 01aa test r10,r10
-01ad jne near 0000000000000080h
+01ad jne near 0000000000000078h
 01b3 mov r11,[rdi+30h]
 01b7 test r11,r11
 01ba je near 00000000000002E6h

@@ -11,29 +11,28 @@
 001e vbroadcastss zmm11,[rel 6C8h]
 0028 mov rsi,[rdi+8]
 002c mov rcx,[rdi]
-002f mov rdx,[rdi+10h]
-0033 mov r8,[rdi+18h]
-0037 lea r9,[r8+r8*2]
-003b mov r10,[rdi+20h]
-003f mov rbx,[rdi+48h]
-0043 test rbx,rbx
-0046 je near 0000000000000065h
-004c vmovups zmm0,[rbx]
-0052 add rbx,[rdi+50h]
-0056 vmovups zmm1,[rbx]
-005c add rbx,[rdi+50h]
-0060 jmp 0000000000000071h
-0065 vpxord zmm0,zmm0,zmm0
-006b vpxord zmm1,zmm1,zmm1
-0071 test r10,r10
-0074 je near 0000000000000384h
-007a mov r11,[rdi+28h]
-007e mov rax,rdx
-0081 add rdx,50h
-0085 vpxord zmm2,zmm2,zmm2
-008b vpxord zmm3,zmm3,zmm3
-0091 nop word [rax+rax]
-009a nop word [rax+rax]
+002f mov r10,[rdi+20h]
+0033 mov rbx,[rdi+48h]
+0037 test rbx,rbx
+003a je near 0000000000000059h
+0040 vmovups zmm0,[rbx]
+0046 add rbx,[rdi+50h]
+004a vmovups zmm1,[rbx]
+0050 add rbx,[rdi+50h]
+0054 jmp 0000000000000065h
+0059 vpxord zmm0,zmm0,zmm0
+005f vpxord zmm1,zmm1,zmm1
+0065 mov rdx,[rdi+10h]
+0069 test r10,r10
+006c je near 0000000000000384h
+0072 mov r11,[rdi+28h]
+0076 mov rax,rdx
+0079 add rdx,50h
+007d vpxord zmm2,zmm2,zmm2
+0083 vpxord zmm3,zmm3,zmm3
+0089 nop word [rax+rax]
+0092 nop word [rax+rax]
+009b nop dword [rax+rax]
 00a0 cmp r11,4
 00a4 jl near 0000000000000284h
 00aa vxorps zmm9,zmm6,[rdx]
@@ -153,7 +152,7 @@
 0373 add rcx,10h
 0377 sub r10,1
 037b test r10,r10
-037e jne near 000000000000007Ah
+037e jne near 0000000000000072h
 0384 mov r11,[rdi+30h]
 0388 test r11,r11
 038b je near 0000000000000697h

@@ -10,27 +10,26 @@
 0013 vmovups ymm7,[rel 520h]
 001c mov rsi,[rdi+8]
 0020 mov rcx,[rdi]
-0023 mov rdx,[rdi+10h]
-0027 mov r8,[rdi+18h]
-002b lea r9,[r8+r8*2]
-002f mov r10,[rdi+20h]
-0033 mov rbx,[rdi+48h]
-0037 test rbx,rbx
-003a je near 0000000000000057h
-0040 vmovups ymm0,[rbx]
-0045 add rbx,[rdi+50h]
-0049 vmovups ymm1,[rbx]
-004e add rbx,[rdi+50h]
-0052 jmp 0000000000000061h
-0057 vxorps ymm0,ymm0,ymm0
-005c vxorps ymm1,ymm1,ymm1
-0061 test r10,r10
-0064 je near 00000000000002A1h
-006a mov r11,[rdi+28h]
-006e mov rax,rdx
-0071 add rdx,20h
-0075 vpbroadcastd ymm2,[rcx]
-007a vpbroadcastd ymm3,[rcx+4]
+0023 mov r10,[rdi+20h]
+0027 mov rbx,[rdi+48h]
+002b test rbx,rbx
+002e je near 000000000000004Bh
+0034 vmovups ymm0,[rbx]
+0039 add rbx,[rdi+50h]
+003d vmovups ymm1,[rbx]
+0042 add rbx,[rdi+50h]
+0046 jmp 0000000000000055h
+004b vxorps ymm0,ymm0,ymm0
+0050 vxorps ymm1,ymm1,ymm1
+0055 mov rdx,[rdi+10h]
+0059 test r10,r10
+005c je near 00000000000002A1h
+0062 mov r11,[rdi+28h]
+0066 mov rax,rdx
+0069 add rdx,20h
+006d vpbroadcastd ymm2,[rcx]
+0072 vpbroadcastd ymm3,[rcx+4]
+0078 nop dword [rax+rax]
 0080 cmp r11,4
 0084 jl near 00000000000001F4h
 008a vxorps ymm9,ymm6,[rdx]
@@ -135,7 +134,7 @@
 0290 add rcx,10h
 0294 sub r10,1
 0298 test r10,r10
-029b jne near 000000000000006Ah
+029b jne near 0000000000000062h
 02a1 mov r11,[rdi+30h]
 02a5 test r11,r11
 02a8 je near 00000000000004D4h

@@ -1,34 +1,35 @@
 ; Row(RowCode { isa: Avx2, vectors: 1, right: Halves, activation: None })
-; part 0, 578 bytes
+; part 0, 586 bytes
 0000 push rbx
 0001 push rbp
 0002 push r12
 0004 push r13
 0006 push r14
 0008 push r15
-000a mov r11,[rdi+38h]
-000e test r11,r11
-0011 je near 0000000000000033h
-0017 vmovups ymm0,[r11]
-001c vmovups ymm1,[r11+20h]
-0022 vmovups ymm2,[r11+40h]
-0028 vmovups ymm3,[r11+60h]
-002e jmp 0000000000000047h
-0033 vxorps ymm0,ymm0,ymm0
-0038 vxorps ymm1,ymm1,ymm1
-003d vxorps ymm2,ymm2,ymm2
-0042 vxorps ymm3,ymm3,ymm3
-0047 mov rsi,[rdi]
-004a mov rdx,[rdi+8]
-004e mov r8,[rdi+10h]
-0052 lea r9,[r8+r8*2]
-0056 mov eax,0
-005c mov rcx,[rdi+18h]
-0060 cmp rax,rcx
-0063 jge near 000000000000016Ch
-0069 nop word [rax+rax]
-0072 nop word [rax+rax]
-007b nop dword [rax+rax]
+000a mov r8,[rdi+40h]
+000e lea r9,[r8+r8*2]
+0012 mov r11,[rdi+38h]
+0016 test r11,r11
+0019 je near 000000000000003Bh
+001f vmovups ymm0,[r11]
+0024 vmovups ymm1,[r11+r8]
+002a vmovups ymm2,[r11+r8*2]
+0030 vmovups ymm3,[r11+r9]
+0036 jmp 000000000000004Fh
+003b vxorps ymm0,ymm0,ymm0
+0040 vxorps ymm1,ymm1,ymm1
+0045 vxorps ymm2,ymm2,ymm2
+004a vxorps ymm3,ymm3,ymm3
+004f mov rsi,[rdi]
+0052 mov rdx,[rdi+8]
+0056 mov r8,[rdi+10h]
+005a lea r9,[r8+r8*2]
+005e mov eax,0
+0064 mov rcx,[rdi+18h]
+0068 cmp rax,rcx
+006b jge near 000000000000016Ch
+0071 nop word [rax+rax]
+007a nop word [rax+rax]
 0080 vpbroadcastd ymm4,[rsi+rax]
 0086 vcvtph2ps ymm5,[rdx]
 008d vfmadd231ps ymm0,ymm4,ymm5
@@ -86,33 +87,35 @@
 01ba add rdx,10h
 01be cmp rax,rcx
 01c1 jl near 0000000000000180h
-01c7 mov r11,[rdi+40h]
+01c7 mov r11,[rdi+48h]
 01cb test r11,r11
 01ce je near 00000000000001EEh
-01d4 vpbroadcastd ymm4,[rdi+48h]
+01d4 vpbroadcastd ymm4,[rdi+50h]
 01da vmulps ymm0,ymm0,ymm4
 01df vmulps ymm1,ymm1,ymm4
 01e4 vmulps ymm2,ymm2,ymm4
 01e9 vmulps ymm3,ymm3,ymm4
 01ee mov r10,[rdi+30h]
-01f2 mov r11,[rdi+50h]
-01f6 test r11,r11
-01f9 je near 000000000000021Dh
-01ff mov r11,[rdi+58h]
-0203 add r11,r10
-0206 vaddps ymm0,ymm0,[r11]
-020b vaddps ymm1,ymm1,[r11+20h]
-0211 vaddps ymm2,ymm2,[r11+40h]
-0217 vaddps ymm3,ymm3,[r11+60h]
-021d vmovups [r10],ymm0
-0222 vmovups [r10+20h],ymm1
-0228 vmovups [r10+40h],ymm2
-022e vmovups [r10+60h],ymm3
-0234 pop r15
-0236 pop r14
-0238 pop r13
-023a pop r12
-023c pop rbp
-023d pop rbx
-023e vzeroupper
-0241 ret
+01f2 mov r8,[rdi+40h]
+01f6 lea r9,[r8+r8*2]
+01fa mov r11,[rdi+58h]
+01fe test r11,r11
+0201 je near 0000000000000225h
+0207 mov r11,[rdi+60h]
+020b add r11,r10
+020e vaddps ymm0,ymm0,[r11]
+0213 vaddps ymm1,ymm1,[r11+r8]
+0219 vaddps ymm2,ymm2,[r11+r8*2]
+021f vaddps ymm3,ymm3,[r11+r9]
+0225 vmovups [r10],ymm0
+022a vmovups [r10+r8],ymm1
+0230 vmovups [r10+r8*2],ymm2
+0236 vmovups [r10+r9],ymm3
+023c pop r15
+023e pop r14
+0240 pop r13
+0242 pop r12
+0244 pop rbp
+0245 pop rbx
+0246 vzeroupper
+0249 ret

@@ -1,33 +1,34 @@
 ; Row(RowCode { isa: Avx512, vectors: 1, right: Halves, activation: None })
-; part 0, 691 bytes
+; part 0, 699 bytes
 0000 push rbx
 0001 push rbp
 0002 push r12
 0004 push r13
 0006 push r14
 0008 push r15
-000a mov r11,[rdi+38h]
-000e test r11,r11
-0011 je near 0000000000000037h
-0017 vmovups zmm0,[r11]
-001d vmovups zmm1,[r11+40h]
-0024 vmovups zmm2,[r11+80h]
-002b vmovups zmm3,[r11+0C0h]
-0032 jmp 000000000000004Fh
-0037 vpxord zmm0,zmm0,zmm0
-003d vpxord zmm1,zmm1,zmm1
-0043 vpxord zmm2,zmm2,zmm2
-0049 vpxord zmm3,zmm3,zmm3
-004f mov rsi,[rdi]
-0052 mov rdx,[rdi+8]
-0056 mov r8,[rdi+10h]
-005a lea r9,[r8+r8*2]
-005e mov eax,0
-0064 mov rcx,[rdi+18h]
-0068 cmp rax,rcx
-006b jge near 00000000000001D3h
-0071 nop word [rax+rax]
-007a nop word [rax+rax]
+000a mov r8,[rdi+40h]
+000e lea r9,[r8+r8*2]
+0012 mov r11,[rdi+38h]
+0016 test r11,r11
+0019 je near 000000000000003Fh
+001f vmovups zmm0,[r11]
+0025 vmovups zmm1,[r11+r8]
+002c vmovups zmm2,[r11+r8*2]
+0033 vmovups zmm3,[r11+r9]
+003a jmp 0000000000000057h
+003f vpxord zmm0,zmm0,zmm0
+0045 vpxord zmm1,zmm1,zmm1
+004b vpxord zmm2,zmm2,zmm2
+0051 vpxord zmm3,zmm3,zmm3
+0057 mov rsi,[rdi]
+005a mov rdx,[rdi+8]
+005e mov r8,[rdi+10h]
+0062 lea r9,[r8+r8*2]
+0066 mov eax,0
+006c mov rcx,[rdi+18h]
+0070 cmp rax,rcx
+0073 jge near 00000000000001D3h
+0079 nop dword [rax]
 0080 vpbroadcastd zmm4,[rsi+rax]
 0087 vcvtph2ps zmm5,[rdx]
 008d vfmadd231ps zmm0,zmm4,zmm5
@@ -92,33 +93,35 @@
 021e add rdx,20h
 0222 cmp rax,rcx
 0225 jl near 00000000000001E0h
-022b mov r11,[rdi+40h]
+022b mov r11,[rdi+48h]
 022f test r11,r11
 0232 je near 0000000000000257h
-0238 vpbroadcastd zmm4,[rdi+48h]
+0238 vpbroadcastd zmm4,[rdi+50h]
 023f vmulps zmm0,zmm0,zmm4
 0245 vmulps zmm1,zmm1,zmm4
 024b vmulps zmm2,zmm2,zmm4
 0251 vmulps zmm3,zmm3,zmm4
 0257 mov r10,[rdi+30h]
-025b mov r11,[rdi+50h]
-025f test r11,r11
-0262 je near 000000000000028Ah
-0268 mov r11,[rdi+58h]
-026c add r11,r10
-026f vaddps zmm0,zmm0,[r11]
-0275 vaddps zmm1,zmm1,[r11+40h]
-027c vaddps zmm2,zmm2,[r11+80h]
-0283 vaddps zmm3,zmm3,[r11+0C0h]
-028a vmovups [r10],zmm0
-0290 vmovups [r10+40h],zmm1
-0297 vmovups [r10+80h],zmm2
-029e vmovups [r10+0C0h],zmm3
-02a5 pop r15
-02a7 pop r14
-02a9 pop r13
-02ab pop r12
-02ad pop rbp
-02ae pop rbx
-02af vzeroupper
-02b2 ret
+025b mov r8,[rdi+40h]
+025f lea r9,[r8+r8*2]
+0263 mov r11,[rdi+58h]
+0267 test r11,r11
+026a je near 0000000000000292h
+0270 mov r11,[rdi+60h]
+0274 add r11,r10
+0277 vaddps zmm0,zmm0,[r11]
+027d vaddps zmm1,zmm1,[r11+r8]
+0284 vaddps zmm2,zmm2,[r11+r8*2]
+028b vaddps zmm3,zmm3,[r11+r9]
+0292 vmovups [r10],zmm0
+0298 vmovups [r10+r8],zmm1
+029f vmovups [r10+r8*2],zmm2
+02a6 vmovups [r10+r9],zmm3
+02ad pop r15
+02af pop r14
+02b1 pop r13
+02b3 pop r12
+02b5 pop rbp
+02b6 pop rbx
+02b7 vzeroupper
+02ba ret

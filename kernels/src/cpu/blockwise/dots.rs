@@ -23,6 +23,7 @@ use crate::cpu::{CodeKey, CodeSource, Emitted};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Extents, Given, Gpr, Mem, Src, Vreg, arg};
+use crate::parallel::Piece;
 use crate::problem::blockwise::{BlockFormat, Codes, ZeroPoints};
 
 /// Most rows that are multiplied side by side.
@@ -73,6 +74,8 @@ struct DotArgs {
     /// The sums to begin with, or null; and bytes from row to row, 0 where all rows begin with the bias.
     from: *const f32,
     from_stride: usize,
+    /// Bytes from the columns of a panel to those of the next, in a row of C and of the sums to begin with.
+    column_stride: usize,
 }
 
 impl Arguments for DotArgs {
@@ -88,10 +91,11 @@ impl Arguments for DotArgs {
         extents.read("bytes of rows", self.bytes).over(words, word).bytes(word);
         let panel = panels.panel_bytes(key.isa, words, blocks);
         extents.read("panels", self.panels).over(count, self.panel_stride).bytes(panel);
-        let columns = count * panels.width(key.isa) * 4;
-        extents.write("C", self.c).over(rows, self.ldc).bytes(columns);
+        let columns = panels.width(key.isa) * 4;
+        extents.write("C", self.c).over(rows, self.ldc).over(count, self.column_stride).bytes(columns);
         if !self.from.is_null() {
-            extents.read("what sums begin with", self.from).over(rows, self.from_stride).bytes(columns);
+            let from = extents.read("what sums begin with", self.from).over(rows, self.from_stride);
+            from.over(count, self.column_stride).bytes(columns);
         }
     }
 }
@@ -147,14 +151,14 @@ impl Dots {
         Ok(Dots { rows, kernels: StreamKernels::new(&rows.panels, most, fits, make)? })
     }
 
-    /// Computes the blocks `blocks` of the columns of as many panels as the kernels have for `left` panels. C has the
-    /// sums of earlier blocks.
+    /// Computes the blocks `blocks` of the columns of some panels. The first panel, its bias and its columns of C are
+    /// those of `operands`. C has the sums of earlier blocks.
     ///
     /// # Safety
     ///
     /// `given` holds heads and bytes of the rows, the panels, and C and bias, if there is one, over whole panels. No
     /// other task touches those columns of C.
-    pub(super) unsafe fn run(&self, operands: DotOperands, blocks: Range<usize>, left: usize, given: &Given) {
+    pub(super) unsafe fn run(&self, operands: DotOperands, blocks: Range<usize>, panels: Piece, given: &Given) {
         let (of, rows) = (&self.rows.panels, self.rows.rows);
         let (each, first) = (of.block_words(), blocks.start * of.block_words());
         let words = of.words().min(blocks.end * each) - first;
@@ -166,7 +170,7 @@ impl Dots {
             heads: operands.rows.wrapping_add(2 * rows * blocks.start),
             bytes: operands.rows.wrapping_add(self.rows.heads_len() + rows * self.rows.parts() * first),
             panels: operands.panels.wrapping_add(blocks.start * of.block_bytes()),
-            panel_stride: of.panel_bytes(),
+            panel_stride: panels.stride * of.panel_bytes(),
             blocks: words / each,
             words: each,
             last: words % each,
@@ -174,9 +178,10 @@ impl Dots {
             ldc: operands.ldc,
             from,
             from_stride,
+            column_stride: panels.stride * of.width * 4,
         };
         // SAFETY: the caller's contract; the struct is the one that the emitter reads.
-        unsafe { self.kernels.of(left).1.call(&args, given) }
+        unsafe { self.kernels.of(panels.count).call(&args, given) }
     }
 }
 
@@ -312,9 +317,10 @@ impl BlockDotCode {
         asm.load(COUNT, arg!(DotArgs.last));
         asm.unless_zero(COUNT, |asm| self.block(asm));
         asm.load(OTHER, arg!(DotArgs.c));
+        self.panels().begin_columns(asm, arg!(DotArgs.column_stride));
         for row in 0..self.rows {
             for vector in 0..self.vectors() {
-                let at = Mem::at(OTHER, i32::from(vector) * asm.vector_bytes());
+                let at = self.panels().columns(asm, OTHER, vector);
                 asm.vstore(at, self.total(row, vector));
             }
             asm.add_mem(OTHER, arg!(DotArgs.ldc));
@@ -335,22 +341,23 @@ impl BlockDotCode {
         }
         asm.load(BYTES, arg!(DotArgs.bytes));
         asm.load(HEADS, arg!(DotArgs.heads));
-        self.panels().begin(asm, arg!(DotArgs.panels), arg!(DotArgs.panel_stride));
         asm.load(BLOCKS, arg!(DotArgs.blocks));
         asm.load(OTHER, arg!(DotArgs.from));
-        let bytes = asm.vector_bytes();
+        self.panels().begin_columns(asm, arg!(DotArgs.column_stride));
         asm.unless_zero_else(
             OTHER,
             |asm| {
                 for row in 0..self.rows {
                     for vector in 0..self.vectors() {
-                        asm.vload(self.total(row, vector), Mem::at(OTHER, i32::from(vector) * bytes));
+                        let at = self.panels().columns(asm, OTHER, vector);
+                        asm.vload(self.total(row, vector), at);
                     }
                     asm.add_mem(OTHER, arg!(DotArgs.from_stride));
                 }
             },
             |asm| self.sums().for_each(|(row, vector)| asm.vzero(self.total(row, vector))),
         );
+        self.panels().begin(asm, arg!(DotArgs.panels), arg!(DotArgs.panel_stride));
     }
 
     /// A block with as many words as the register counts.

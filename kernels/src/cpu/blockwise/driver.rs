@@ -28,7 +28,7 @@ use crate::cpu::{CodeSource, Precision};
 use crate::error::{KernelError, Result};
 use crate::isa::{Extension, Extensions, Isa};
 use crate::jit::Given;
-use crate::parallel::{Disjoint, Parallel, Reads, for_each_chunk, has_shares, in_shares};
+use crate::parallel::{Disjoint, Parallel, Piece, Pieces, Reads, for_each_chunk, has_shares, in_shares};
 use crate::problem::blockwise::{BlockFormat, ZeroPoints};
 use crate::problem::description::{count, sizes};
 
@@ -214,7 +214,7 @@ enum Kernels {
 /// Rows and panels of C.
 struct Part {
     rows: Range<usize>,
-    panels: Range<usize>,
+    panels: Piece,
 }
 
 /// The operands of one run, as tasks see them.
@@ -352,8 +352,9 @@ impl BlockProduct {
                 self.add_blocks(left, sums);
                 let (scratch, c) = (Disjoint::new(scratch), Disjoint::new(c));
                 let buffers = Buffers { left, weights, bias, scratch, c, given };
-                let pieces = [row.kernels.most(), row.kernels.fewer()];
-                self.shared(pieces, weights, parallel, &|panels| self.few_rows(row, sums, &buffers, panels));
+                self.shared(row.kernels.sizes(), weights, parallel, &|panels| {
+                    self.few_rows(row, sums, &buffers, panels);
+                });
             }
             Kernels::Bytes { groups, rest } => {
                 let last = scratch.len() - (1 + groups.rows.rows) * self.panels.width;
@@ -361,26 +362,20 @@ impl BlockProduct {
                 let rows = self.quantised(groups, rest.as_ref(), &left[..m * k], rows, parallel);
                 let (scratch, c) = (Disjoint::new(scratch), Disjoint::new(c));
                 let buffers = Buffers { left, weights, bias, scratch, c, given };
-                let multiply = |panels: Range<usize>| {
-                    let chunk = (ROW_BYTES / (4 * groups.rows.len())).max(1) * groups.rows.rows;
-                    for first in (0..m).step_by(chunk) {
-                        if parallel.is_stopped() {
-                            return;
-                        }
-                        self.rows_of_bytes(
-                            groups,
-                            rest.as_ref(),
-                            rows,
-                            &buffers,
-                            Part { rows: first..m.min(first + chunk), panels: panels.clone() },
-                        );
-                    }
+                let multiply = |rows_of: Range<usize>, panels: Piece| {
+                    self.rows_of_bytes(groups, rest.as_ref(), rows, &buffers, Part { rows: rows_of, panels });
                 };
                 // One group reads each panel once.
                 if m <= groups.rows.rows {
-                    self.shared([groups.kernels.most(), groups.kernels.fewer()], weights, parallel, &multiply);
+                    self.shared(groups.kernels.sizes(), weights, parallel, &|panels| multiply(0..m, panels));
                 } else {
-                    self.tasks(parallel, &|_, panels| multiply(panels));
+                    let chunk = (ROW_BYTES / (4 * groups.rows.len())).max(1) * groups.rows.rows;
+                    self.tasks(parallel, &|_, panels| {
+                        let pieces = groups.kernels.pieces(panels);
+                        for first in (0..m).step_by(chunk).take_while(|_| !parallel.is_stopped()) {
+                            pieces.all().for_each(|panels| multiply(first..m.min(first + chunk), panels));
+                        }
+                    });
                 }
             }
             Kernels::Tiled(amx) => amx.run(AmxOperands { left, weights, bias, c, given }, scratch, parallel),
@@ -403,20 +398,14 @@ impl BlockProduct {
     }
 
     /// Rows of one group, which read each panel once, so that memory bounds them. Threads take panels from each other:
-    /// one that has prefetched its own is done sooner. `pieces` are the panels that they take at once.
-    fn shared(
-        &self,
-        pieces: [usize; 2],
-        weights: &[u8],
-        parallel: &dyn Parallel,
-        product: &(dyn Fn(Range<usize>) + Sync),
-    ) {
+    /// one that has prefetched its own is done sooner. `pieces` are the panels of a large piece, and of a small one.
+    fn shared(&self, pieces: [usize; 2], weights: &[u8], parallel: &dyn Parallel, product: &(dyn Fn(Piece) + Sync)) {
         if !has_shares(parallel, self.blocks.tasks()) {
-            return self.tasks(parallel, &|_, panels| product(panels));
+            return self.tasks(parallel, &|_, panels| Pieces::new(panels, pieces).all().for_each(product));
         }
         let (units, bytes) = (self.panels.count(), self.panels.panel_bytes());
         let (address, room) = (weights.as_ptr() as usize, Caches::of_machine().room_ahead());
-        in_shares(parallel, Reads { address, units, bytes, room }, pieces, product);
+        in_shares(parallel, Reads { address, units, bytes, pieces, room }, product);
     }
 
     /// All tasks, each some panels.
@@ -454,33 +443,45 @@ impl BlockProduct {
         }
     }
 
+    /// A piece, less its last panel where that has fewer columns than kernels write, and that panel.
+    fn split_last(&self, piece: Piece) -> (Option<Piece>, Option<Piece>) {
+        let narrow = self.shape.n() / self.panels.width;
+        let last = Piece { first: narrow, stride: 1, count: 1 };
+        match piece.count {
+            1 if piece.first == narrow => (None, Some(last)),
+            // Neighbours: only a share's last units are in pieces with the matrix's last panel.
+            count if piece.first + (count - 1) * piece.stride == narrow => {
+                (Some(Piece { count: count - 1, ..piece }), Some(last))
+            }
+            _ => (Some(piece), None),
+        }
+    }
+
     /// Some panels of a few rows.
-    fn few_rows(&self, row: &Row, sums: &[f32], buffers: &Buffers<'_>, panels: Range<usize>) {
+    fn few_rows(&self, row: &Row, sums: &[f32], buffers: &Buffers<'_>, piece: Piece) {
         let (n, width) = (self.shape.n(), self.panels.width);
-        let whole = panels.end.min(n / width);
-        let mut panel = panels.start;
-        while panel < panels.end {
-            let left = whole.saturating_sub(panel).max(1);
-            let weights = buffers.weights[panel * self.panels.panel_bytes()..].as_ptr();
+        let (whole, last) = self.split_last(piece);
+        for panels in [whole, last].into_iter().flatten() {
+            let weights = buffers.weights[panels.first * self.panels.panel_bytes()..].as_ptr();
             for index in 0..self.shape.m() {
-                let at = index * n + panel * width;
+                let at = index * n + panels.first * width;
                 let operands = RowOperands {
                     left: buffers.left[index * self.padded()..].as_ptr(),
                     sums: sums.get(index * self.panels.blocks()..).map_or(std::ptr::null(), <[f32]>::as_ptr),
-                    bias: buffers.bias.map_or(std::ptr::null(), |bias| bias[panel * width..].as_ptr()),
+                    panels: weights,
+                    bias: buffers.bias.map_or(std::ptr::null(), |bias| bias[panels.first * width..].as_ptr()),
                     c: buffers.c.at(at),
                 };
                 // SAFETY: `run` has checked all operands against the shape: the row spans whole words, the sums all
-                // blocks, the weights all panels, bias and C whole panels. Tasks have panels of their own, so that only
-                // one task has the narrower panel.
+                // blocks, the weights all panels, bias and C whole panels. Pieces have panels of their own, so that
+                // only one task has the narrower panel.
                 unsafe {
-                    match panel < whole {
-                        true => row.run(operands, weights, left, &buffers.given),
-                        false => self.last_panel(row, operands, weights, at, buffers),
+                    match last == Some(panels) {
+                        false => row.run(operands, panels, &buffers.given),
+                        true => self.last_panel(row, operands, panels, at, buffers),
                     }
                 }
             }
-            panel += row.kernels.of(left).0;
         }
     }
 
@@ -490,14 +491,7 @@ impl BlockProduct {
     ///
     /// As for [`Row::run`], with bias and C over the columns that there are; C's are those from element `at` on. No
     /// other task uses scratch.
-    unsafe fn last_panel(
-        &self,
-        row: &Row,
-        operands: RowOperands,
-        weights: *const u8,
-        at: usize,
-        buffers: &Buffers<'_>,
-    ) {
+    unsafe fn last_panel(&self, row: &Row, operands: RowOperands, panel: Piece, at: usize, buffers: &Buffers<'_>) {
         let (n, width) = (self.shape.n(), self.panels.width);
         let columns = n % width;
         // SAFETY: scratch holds two rows of a panel, which this task alone uses.
@@ -509,7 +503,7 @@ impl BlockProduct {
             operands.bias = bias.as_ptr();
         }
         // SAFETY: the caller's contract; bias and sums span a whole panel.
-        unsafe { row.run(operands, weights, 1, &buffers.given) };
+        unsafe { row.run(operands, panel, &buffers.given) };
         // SAFETY: columns of this task's panel.
         unsafe { buffers.c.part(at..at + columns) }.copy_from_slice(&sums[..columns]);
     }
@@ -539,38 +533,36 @@ impl BlockProduct {
     /// Some rows by some panels: a panel is multiplied with all of these rows before the next ones.
     fn rows_of_bytes(&self, groups: &Dots, rest: Option<&Dots>, rows: &[u32], buffers: &Buffers<'_>, part: Part) {
         let (n, width, each) = (self.shape.n(), self.panels.width, groups.rows.rows);
-        let whole = part.panels.end.min(n / width);
         // A single group reads each panel once. Others read parts of one size, since each part is a call.
         let blocks = match part.rows.len() > each {
             true => self.panels.blocks().div_ceil(self.panels.panel_bytes().div_ceil(PANEL_BYTES)),
             false => self.panels.blocks(),
         };
-        let mut panel = part.panels.start;
-        while panel < part.panels.end {
-            let left = whole.saturating_sub(panel).max(1);
+        let (whole, last) = self.split_last(part.panels);
+        for panels in [whole, last].into_iter().flatten() {
             for start in (0..self.panels.blocks()).step_by(blocks) {
                 let blocks = start..self.panels.blocks().min(start + blocks);
                 for first in part.rows.clone().step_by(each) {
                     let dots = rest.filter(|_| self.shape.m() - first < each).unwrap_or(groups);
+                    let column = panels.first * width;
                     let operands = DotOperands {
                         rows: rows[first / each * groups.rows.len()..].as_ptr(),
-                        panels: buffers.weights[panel * self.panels.panel_bytes()..].as_ptr(),
-                        bias: buffers.bias.map_or(std::ptr::null(), |bias| bias[panel * width..].as_ptr()),
-                        c: buffers.c.at(first * n + panel * width),
+                        panels: buffers.weights[panels.first * self.panels.panel_bytes()..].as_ptr(),
+                        bias: buffers.bias.map_or(std::ptr::null(), |bias| bias[column..].as_ptr()),
+                        c: buffers.c.at(first * n + column),
                         ldc: n * 4,
                     };
                     // SAFETY: `run` has checked all operands against the shape: quantised rows span all words, the
-                    // weights all panels, bias and C whole panels. Tasks have panels of their own, so that only one
+                    // weights all panels, bias and C whole panels. Pieces have panels of their own, so that only one
                     // task has the narrower panel.
                     unsafe {
-                        match panel < whole {
-                            true => dots.run(operands, blocks.clone(), left, &buffers.given),
-                            false => self.last_panel_of_bytes(dots, operands, blocks.clone(), first, buffers),
+                        match last == Some(panels) {
+                            false => dots.run(operands, blocks.clone(), panels, &buffers.given),
+                            true => self.last_panel_of_bytes(dots, operands, blocks.clone(), first, buffers),
                         }
                     }
                 }
             }
-            panel += groups.kernels.of(left).0;
         }
     }
 
@@ -609,8 +601,9 @@ impl BlockProduct {
                 sums[..columns].copy_from_slice(unsafe { buffers.c.part(place(row)) });
             }
         }
+        let panel = Piece { first: n / width, stride: 1, count: 1 };
         // SAFETY: the caller's contract; bias and sums span a whole panel.
-        unsafe { dots.run(operands, blocks, 1, &buffers.given) };
+        unsafe { dots.run(operands, blocks, panel, &buffers.given) };
         for (row, sums) in sums.chunks_exact(width).enumerate() {
             // SAFETY: columns of this task's panel.
             unsafe { buffers.c.part(place(row)) }.copy_from_slice(&sums[..columns]);

@@ -15,6 +15,7 @@ use crate::cpu::{CodeKey, CodeSource, Emitted};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Extents, Given, Gpr, Mem, Src, Vreg, arg};
+use crate::parallel::Piece;
 use crate::problem::blockwise::{BlockFormat, Codes, ENTRIES, ZeroPoints};
 
 /// What shapes the instructions.
@@ -53,6 +54,8 @@ struct RowArgs {
     c: *mut f32,
     /// The bias, or null.
     bias: *const f32,
+    /// Bytes from the columns of a panel to those of the next, in C and in the bias.
+    column_stride: usize,
 }
 
 impl Arguments for RowArgs {
@@ -73,10 +76,10 @@ impl Arguments for RowArgs {
         let panel = panels.panel_bytes(key.isa, words, heads);
         extents.read("panels", self.panels).over(count, self.panel_stride).bytes(panel);
         extents.read("the numbers of codes", self.table).bytes(ENTRIES * 4);
-        let columns = count * panels.width(key.isa) * 4;
-        extents.write("C", self.c).bytes(columns);
+        let columns = panels.width(key.isa) * 4;
+        extents.write("C", self.c).over(count, self.column_stride).bytes(columns);
         if !self.bias.is_null() {
-            extents.read("bias", self.bias).bytes(columns);
+            extents.read("bias", self.bias).over(count, self.column_stride).bytes(columns);
         }
     }
 }
@@ -90,11 +93,12 @@ pub(super) struct Row {
     pub(super) kernels: StreamKernels<BlockRowCode>,
 }
 
-/// Operands of a call: a row padded to whole words, sums of its blocks, and where its result goes.
+/// Operands of a call: a row padded to whole words, sums of its blocks, the first panel, and where its result goes.
 #[derive(Clone, Copy)]
 pub(super) struct RowOperands {
     pub(super) left: *const f32,
     pub(super) sums: *const f32,
+    pub(super) panels: *const u8,
     pub(super) bias: *const f32,
     pub(super) c: *mut f32,
 }
@@ -116,28 +120,29 @@ impl Row {
         given.read("the numbers of codes", &self.table)
     }
 
-    /// Computes the columns of as many panels as the kernels have for `left` panels. The first panel is at `panels`.
+    /// Computes the columns of some panels. The first panel, its bias and its columns of C are those of `operands`.
     ///
     /// # Safety
     ///
     /// `given` holds what [`Row::given`] adds, the row, the sums, the panels, and C and bias, if there is one, over
     /// whole panels. No other task touches those columns of C.
-    pub(super) unsafe fn run(&self, operands: RowOperands, panels: *const u8, left: usize, given: &Given) {
+    pub(super) unsafe fn run(&self, operands: RowOperands, panels: Piece, given: &Given) {
         let (words, each) = (self.panels.words(), self.panels.block_words());
         let args = RowArgs {
             left: operands.left,
             sums: operands.sums,
-            panels,
-            panel_stride: self.panels.panel_bytes(),
+            panels: operands.panels,
+            panel_stride: panels.stride * self.panels.panel_bytes(),
             blocks: words / each,
             words: each,
             last: words % each,
             table: self.table.as_ptr(),
             c: operands.c,
             bias: operands.bias,
+            column_stride: panels.stride * self.panels.width * 4,
         };
         // SAFETY: the caller's contract; the struct is the one that the emitter reads.
-        unsafe { self.kernels.of(left).1.call(&args, given) }
+        unsafe { self.kernels.of(panels.count).call(&args, given) }
     }
 }
 
@@ -203,8 +208,9 @@ impl BlockRowCode {
         asm.load(COUNT, arg!(RowArgs.last));
         asm.unless_zero(COUNT, |asm| self.block(asm));
         asm.load(OTHER, arg!(RowArgs.c));
+        self.panels().begin_columns(asm, arg!(RowArgs.column_stride));
         for vector in 0..self.vectors() {
-            let at = Mem::at(OTHER, i32::from(vector) * asm.vector_bytes());
+            let at = self.panels().columns(asm, OTHER, vector);
             asm.vstore(at, BlockRowCode::total(vector));
         }
         asm.epilogue();
@@ -216,19 +222,20 @@ impl BlockRowCode {
         self.decoder().begin(asm, arg!(RowArgs.table), OTHER);
         asm.load(LEFT, arg!(RowArgs.left));
         asm.load(SUMS, arg!(RowArgs.sums));
-        self.panels().begin(asm, arg!(RowArgs.panels), arg!(RowArgs.panel_stride));
         asm.load(BLOCKS, arg!(RowArgs.blocks));
         asm.load(OTHER, arg!(RowArgs.bias));
-        let bytes = asm.vector_bytes();
+        self.panels().begin_columns(asm, arg!(RowArgs.column_stride));
         asm.unless_zero_else(
             OTHER,
             |asm| {
                 for vector in 0..self.vectors() {
-                    asm.vload(BlockRowCode::total(vector), Mem::at(OTHER, i32::from(vector) * bytes));
+                    let at = self.panels().columns(asm, OTHER, vector);
+                    asm.vload(BlockRowCode::total(vector), at);
                 }
             },
             |asm| (0..self.vectors()).for_each(|vector| asm.vzero(BlockRowCode::total(vector))),
         );
+        self.panels().begin(asm, arg!(RowArgs.panels), arg!(RowArgs.panel_stride));
     }
 
     /// A block with as many words as the register counts.

@@ -1,5 +1,7 @@
 //! Panels that are read side by side: how many, and where the values of a vector of columns are.
 
+use std::ops::Range;
+
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -9,23 +11,27 @@ use crate::cpu::Emitted;
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::{Asm, Gpr, Mem, Vreg};
+use crate::parallel::Pieces;
 use crate::problem::blockwise::ZeroPoints;
 
 /// Most panels that are read side by side.
 pub(super) const STREAMS: usize = 4;
 
+/// Bytes that are prefetched ahead of the words of a panel, where four are read side by side.
+const FAR: i32 = 2048;
+
 /// How far ahead of the words that it reads a kernel prefetches.
 ///
-/// Several rows are best with [`Ahead::Far`]: on a Zen 4 they took an eighth longer with [`Ahead::Near`]. A single row
-/// asks for words faster than memory gives them, and it depends on the processor which is faster: on a Zen 4,
-/// [`Ahead::Far`] took a third longer for a row of bytes and a tenth longer for a row of `f32`; on a Zen 5 it took 7 to
-/// 25 % less. So the best for a single row is measured (`cpu::machine::Figures`).
+/// Several rows are best with [`Ahead::Far`]: on a Zen 4 eight of them took a tenth longer without. A single row asks for
+/// words faster than memory gives them, and it depends on the processor which is faster: on a Zen 4, [`Ahead::Far`] took
+/// 20 to 30 % longer for a row of bytes; on a Zen 5 it took 7 to 25 % less than a prefetch of 256 bytes. So the best for
+/// a single row is measured (`cpu::machine::Figures`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Ahead {
-    /// 256 bytes of each of four panels.
+    /// The processor's own prefetchers alone.
     #[default]
-    Near,
-    /// 2,048 bytes of each of four panels.
+    Nothing,
+    /// [`FAR`] bytes of each of four panels.
     Far,
 }
 
@@ -44,12 +50,8 @@ impl Ahead {
     /// Emits the prefetch of what lies this far from `at`, in one of `streams` panels that a single row reads side by
     /// side. As many bytes are on their way from memory, however many panels they belong to.
     pub(super) fn prefetch(self, asm: &mut Asm, at: Mem, streams: u8) {
-        if Ahead::matters(asm.isa()) {
-            let bytes = match self {
-                Ahead::Near => 256,
-                Ahead::Far => 2048,
-            };
-            asm.prefetch(at.plus(bytes * STREAMS as i32 / i32::from(streams.max(1))));
+        if Ahead::matters(asm.isa()) && self == Ahead::Far {
+            asm.prefetch(at.plus(FAR * STREAMS as i32 / i32::from(streams.max(1))));
         }
     }
 }
@@ -80,22 +82,27 @@ impl<K> StreamKernels<K> {
         self.kernels[0].0
     }
 
-    /// The second most panels side by side, where there are several kernels.
-    pub(super) fn fewer(&self) -> usize {
-        self.kernels.get(1).map_or(1, |&(count, _)| count)
+    /// The pieces in which kernels compute panels: as many side by side as they can.
+    pub(super) fn pieces(&self, panels: Range<usize>) -> Pieces {
+        Pieces::new(panels, self.sizes())
     }
 
-    /// Panels that one call computes where `left` panels are left, and its kernel.
-    pub(super) fn of(&self, left: usize) -> (usize, &Emitted<K>) {
-        let (one, several) = self.kernels.split_last().expect("there is always the kernel of one panel");
-        let (count, kernel) = several.iter().find(|&&(count, _)| count <= left).unwrap_or(one);
-        (*count, kernel)
+    /// Panels of a large piece, and of a small one.
+    pub(super) fn sizes(&self) -> [usize; 2] {
+        [self.most(), self.kernels.get(1).map_or(1, |&(count, _)| count)]
+    }
+
+    /// The kernel of that many panels side by side, which is one of [`StreamKernels::sizes`] or 1.
+    pub(super) fn of(&self, panels: usize) -> &Emitted<K> {
+        let kernel = self.kernels.iter().find(|&&(count, _)| count == panels);
+        &kernel.unwrap_or_else(|| panic!("a kernel of {panels} panels")).1
     }
 }
 
-/// The first panel's current words, and the offsets from them to the second and fourth panel's.
+/// The first panel's current words, and the offsets from them to the second and fourth panel's. Before and after the
+/// reduction, these are the offsets of their columns in C.
 pub(super) const WORDS: Gpr = Gpr::RDX;
-const PANEL_STRIDE: Gpr = Gpr::R8;
+const STRIDE: Gpr = Gpr::R8;
 const THREE_STRIDES: Gpr = Gpr::R9;
 /// The scales of the current block of the first panel.
 pub(super) const HEAD: Gpr = Gpr::RAX;
@@ -140,8 +147,24 @@ impl Streams {
     /// Emits addresses: of the first panel, and the bytes from one to the next.
     pub(super) fn begin(self, asm: &mut Asm, panels: Mem, stride: Mem) {
         asm.load(WORDS, panels);
-        asm.load(PANEL_STRIDE, stride);
-        asm.lea(THREE_STRIDES, Mem::indexed(PANEL_STRIDE, PANEL_STRIDE, 2, 0));
+        self.begin_strides(asm, stride);
+    }
+
+    /// Emits the bytes from the columns of a panel to those of the next, in a row of C.
+    pub(super) fn begin_columns(self, asm: &mut Asm, stride: Mem) {
+        self.begin_strides(asm, stride);
+    }
+
+    fn begin_strides(self, asm: &mut Asm, stride: Mem) {
+        if self.count > 1 {
+            asm.load(STRIDE, stride);
+            asm.lea(THREE_STRIDES, Mem::indexed(STRIDE, STRIDE, 2, 0));
+        }
+    }
+
+    /// The address of a vector's columns in the row of C, or of the bias, at `row`.
+    pub(super) fn columns(self, asm: &Asm, row: Gpr, vector: u8) -> Mem {
+        self.at(row, vector, 0, asm.vector_bytes())
     }
 
     /// Emits the step over a block's scales and zero points, whose address stays in [`HEAD`].
@@ -182,7 +205,7 @@ impl Streams {
         match vector / self.vectors {
             0 => Mem::at(base, at),
             3 => Mem::indexed(base, THREE_STRIDES, 1, at),
-            stream => Mem::indexed(base, PANEL_STRIDE, stream, at),
+            stream => Mem::indexed(base, STRIDE, stream, at),
         }
     }
 }

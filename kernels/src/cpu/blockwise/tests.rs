@@ -107,7 +107,7 @@ impl Case {
 
     fn check(&self, isa: Isa, blocks: BlockProductBlocks, source: &BlockSource<'_>) {
         // Only a single row's code differs.
-        let distances = if self.shape.m == 1 { vec![Ahead::Near, Ahead::Far] } else { vec![Ahead::default()] };
+        let distances = if self.shape.m == 1 { vec![Ahead::Nothing, Ahead::Far] } else { vec![Ahead::default()] };
         distances.into_iter().for_each(|ahead| self.check_with(isa, blocks, ahead, source));
     }
 

@@ -30,7 +30,7 @@ use crate::cpu::{Activations, ActivationsMut, CodeSource, Elements, PackedWeight
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::Given;
-use crate::parallel::{Disjoint, Parallel, Reads, for_each_chunk, has_shares, in_shares};
+use crate::parallel::{Disjoint, Parallel, Piece, Pieces, Reads, for_each_chunk, has_shares, in_shares};
 use crate::problem::description::sizes;
 
 use self::amx::{AmxBuffers, AmxKernels};
@@ -449,9 +449,9 @@ impl Matmul {
                 streamed.run(&self.shape, &buffers, batch, rows, columns);
             });
         }
-        let is_lone = self.row.is_some() && self.shape.batches() == 1 && self.blocks.row_tasks == 1;
-        if is_lone && has_shares(parallel, self.blocks.tasks()) {
-            return self.lone_row(&buffers, parallel);
+        let is_lone = self.shape.batches() == 1 && self.blocks.row_tasks == 1;
+        if let Some(row) = self.row.as_ref().filter(|_| is_lone && has_shares(parallel, self.blocks.tasks())) {
+            return self.lone_row(row, &buffers, parallel);
         }
         self.tasks(parallel, &|task, batch, tiles, panels| {
             self.product(&buffers, [task, batch], tiles, panels, parallel);
@@ -460,12 +460,16 @@ impl Matmul {
 
     /// A single row, which reads each panel once, so that memory bounds it. Threads take panels from each other: one
     /// that has prefetched its own is done sooner. An element adds in one order, whichever kernel computes its panel.
-    fn lone_row(&self, buffers: &Buffers<'_>, parallel: &dyn Parallel) {
+    fn lone_row(&self, row: &Row, buffers: &Buffers<'_>, parallel: &dyn Parallel) {
         let (units, bytes) = (self.panels.count(), self.panels.panel_len() * 4);
         let address = buffers.right.at(self.shape.place(0).right) as usize;
-        let reads = Reads { address, units, bytes, room: Caches::of_machine().room_ahead() };
-        in_shares(parallel, reads, [STREAMS, STREAMS], &|panels| {
-            self.product(buffers, [0, 0], 0..self.tiles.count(), panels, parallel);
+        let pieces = [STREAMS, STREAMS];
+        let reads = Reads { address, units, bytes, pieces, room: Caches::of_machine().room_ahead() };
+        in_shares(parallel, reads, &|piece| match row.takes(piece) {
+            true => self.row_pieces(row, buffers, 0, std::iter::once(piece)),
+            false => piece.units().for_each(|panel| {
+                self.product(buffers, [0, 0], 0..self.tiles.count(), panel..panel + 1, parallel);
+            }),
         });
     }
 
@@ -543,6 +547,47 @@ impl Matmul {
         });
     }
 
+    /// The left-hand rows of one product of the batch, and elements from one to the next.
+    fn left_of(&self, buffers: &Buffers<'_>, place: &Place) -> (*const f32, usize) {
+        let left = |at: usize| buffers.left.as_ptr().wrapping_add(at);
+        match self.shape.left {
+            _ if self.convert.is_some() => {
+                let words = self.panels.rows;
+                (left(place.left_index * self.shape.m * words), words)
+            }
+            Left::Rows { stride } => (left(place.left), stride),
+            Left::Columns { .. } => (left(place.left_index * self.shape.m * self.shape.k), self.shape.k),
+        }
+    }
+
+    /// The arguments that are the same for all tiles.
+    fn args(&self, buffers: &Buffers<'_>) -> TileArgs {
+        let mut args = TileArgs::empty();
+        args.scale = self.epilogue.scale;
+        if let Some(residual) = buffers.extras.residual {
+            args.residual = 1;
+            // Both were checked to be as long as all of C, so that one byte offset holds for every element.
+            args.residual_offset = (residual.as_ptr() as isize).wrapping_sub(buffers.c.at(0) as isize);
+        }
+        args
+    }
+
+    /// Pieces of one product of the batch that the kernel of one row computes.
+    fn row_pieces(&self, row: &Row, buffers: &Buffers<'_>, batch: usize, pieces: impl Iterator<Item = Piece>) {
+        let place = self.shape.place(batch);
+        let mut args = self.args(buffers);
+        args.reduce_over(0, self.shape.k);
+        let (left, _) = self.left_of(buffers, &place);
+        let right: *const f32 = buffers.right.at(place.right).cast();
+        let bias = buffers.extras.bias.map_or(std::ptr::null(), <[f32]>::as_ptr);
+        let c = buffers.c.at(batch * self.shape.m * self.shape.n);
+        for piece in pieces {
+            // SAFETY: `check` made sure that every operand spans what its shape says, and tasks have panels of their
+            // own.
+            unsafe { row.run(&args, left, right, bias, c, piece, &buffers.given) };
+        }
+    }
+
     /// A task's part of one product of the batch: some tiles of rows, some panels.
     fn product(
         &self,
@@ -553,37 +598,21 @@ impl Matmul {
         parallel: &dyn Parallel,
     ) {
         let (shape, blocks) = (&self.shape, &self.blocks);
-        let place = shape.place(batch);
-        let left = |at: usize| buffers.left.as_ptr().wrapping_add(at);
-        let (left, stride) = match shape.left {
-            _ if self.convert.is_some() => {
-                let words = self.panels.rows;
-                (left(place.left_index * shape.m * words), words)
-            }
-            Left::Rows { stride } => (left(place.left), stride),
-            Left::Columns { .. } => (left(place.left_index * shape.m * shape.k), shape.k),
-        };
-        let mut args = TileArgs::empty();
-        args.lda = stride * 4;
-        args.ldc = shape.n * 4;
-        args.scale = self.epilogue.scale;
-        let c = buffers.c.at(batch * shape.m * shape.n);
-        if let Some(residual) = buffers.extras.residual {
-            args.residual = 1;
-            // Both were checked to be as long as all of C, so that one byte offset holds for every element.
-            args.residual_offset = (residual.as_ptr() as isize).wrapping_sub(buffers.c.at(0) as isize);
-        }
         let panels = match &self.row {
             Some(row) if !tiles.is_empty() => {
-                args.reduce_over(0, shape.k);
-                let right: *const f32 = buffers.right.at(place.right).cast();
-                let bias = buffers.extras.bias.map_or(std::ptr::null(), <[f32]>::as_ptr);
-                // SAFETY: `check` made sure that every operand spans what its shape says, and tasks have panels of
-                // their own.
-                unsafe { row.run(&args, left, right, bias, c, panels, &buffers.given) }
+                let whole = panels.start..panels.end.min(shape.n / self.panels.width).max(panels.start);
+                let pieces = Pieces::new(whole.clone(), [STREAMS; 2]).all().filter(|&piece| row.takes(piece));
+                self.row_pieces(row, buffers, batch, pieces);
+                whole.start + whole.len() / STREAMS * STREAMS..panels.end
             }
             _ => panels,
         };
+        let place = shape.place(batch);
+        let (left, stride) = self.left_of(buffers, &place);
+        let mut args = self.args(buffers);
+        args.lda = stride * 4;
+        args.ldc = shape.n * 4;
+        let c = buffers.c.at(batch * shape.m * shape.n);
         for block in panels.clone().step_by(blocks.panel_block()) {
             let block = block..panels.end.min(block + blocks.panel_block());
             if self.pack_in_task && self.packed_len() > 0 {

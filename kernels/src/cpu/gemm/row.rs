@@ -3,16 +3,14 @@
 //! A tile reads one panel front to back, and with one row nothing is read twice: the time is that of the reads. A core
 //! that reads a single stream waits, because its prefetchers look only a limited way ahead in each stream. On Zen 3
 //! with weights in huge pages, one stream is read at 21 GB/s, two at 20, four at 25, eight at 25. So this kernel reads
-//! [`STREAMS`] panels side by side. Their columns are neighbours in C, so the rest works as for one wide tile without
-//! padding. The micro-kernel computes the remaining panels.
+//! [`STREAMS`] panels side by side, each from a part of the matrix of its own
+//! ([`Pieces`](crate::parallel::Pieces)). The micro-kernel computes the remaining panels.
 //!
 //! Hardware prefetchers also stop at the end of a 4 KiB page, whatever the system's pages are. So the kernel prefetches
 //! lines [`AHEAD`] of its reads, at the level where that was measured: with AVX-512 a loop over 132 MiB took 6.0 to 6.4
 //! ms instead of 7.5 to 7.9. At times when the machine's memory was slower, it took no less.
 //!
 //! It knows nothing of threads and batches: see [`matmul`](super::matmul).
-
-use std::ops::Range;
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -28,7 +26,8 @@ use crate::cpu::epilogue::{Column, Operand, Stage};
 use crate::cpu::{CodeKey, CodeSource, Emitted};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
-use crate::jit::{Arguments, Asm, Cond, Extents, Given, Gpr, Mem, Vreg, arg};
+use crate::jit::{Arguments, Asm, Extents, Given, Gpr, Mem, Vreg, arg};
+use crate::parallel::Piece;
 
 /// Panels that are read side by side. More are not faster, and fill the registers.
 pub(super) const STREAMS: usize = 4;
@@ -67,6 +66,8 @@ struct RowArgs {
     c: *mut f32,
     /// The bias, or null.
     bias: *const f32,
+    /// From the columns of a panel to those of the next, in C, bias and residual.
+    column_stride: usize,
     /// Not 0 if sums are multiplied by `scale`.
     scaled: usize,
     scale: f32,
@@ -87,12 +88,13 @@ impl Arguments for RowArgs {
         let panel = key.right.operands().column_bytes(end.div_ceil(4)) * columns;
         extents.read("panels", self.panels).over(STREAMS, self.panel_stride).bytes(panel);
         let row = columns * 4;
-        extents.write("C", self.c).bytes(STREAMS * row);
+        extents.write("C", self.c).over(STREAMS, self.column_stride).bytes(row);
         if !self.bias.is_null() {
-            extents.read("bias", self.bias).bytes(STREAMS * row);
+            extents.read("bias", self.bias).over(STREAMS, self.column_stride).bytes(row);
         }
         if self.residual != 0 {
-            extents.read("residual", self.c).from(self.residual_offset).bytes(STREAMS * row);
+            let residual = extents.read("residual", self.c).from(self.residual_offset);
+            residual.over(STREAMS, self.column_stride).bytes(row);
         }
     }
 }
@@ -110,9 +112,13 @@ impl Row {
         Ok(Row { kernel: Emitted::new(key, CodeKey::Row, source)?, panels })
     }
 
-    /// Computes the columns of whole groups of [`STREAMS`] panels; returns the panels that are left. `args` holds the
-    /// arguments that do not depend on the panel; `left` and `c` are the whole rows, `right` is the first panel of the
-    /// matrix.
+    /// Whether the kernel computes a piece: [`STREAMS`] panels without padding.
+    pub(super) fn takes(&self, panels: Piece) -> bool {
+        panels.count == STREAMS && panels.units().all(|panel| panel < self.panels.columns / self.panels.width)
+    }
+
+    /// Computes the columns of a piece that the kernel [takes](Row::takes). `args` holds the arguments that do not
+    /// depend on the panel; `left` and `c` are the whole rows, `right` is the first panel of the matrix.
     ///
     /// # Safety
     ///
@@ -126,32 +132,27 @@ impl Row {
         right: *const f32,
         bias: *const f32,
         c: *mut f32,
-        panels: Range<usize>,
+        panels: Piece,
         given: &Given,
-    ) -> Range<usize> {
-        let whole = panels.end.min(self.panels.columns / self.panels.width);
-        let mut first = panels.start;
-        while first + STREAMS <= whole {
-            let column = first * self.panels.width;
-            let args = RowArgs {
-                left,
-                panels: right.wrapping_add(first * self.panels.panel_len()),
-                panel_stride: self.panels.panel_len() * 4,
-                unrolled: args.unrolled,
-                paired: args.paired,
-                end: args.end,
-                c: c.wrapping_add(column),
-                bias: if bias.is_null() { bias } else { bias.wrapping_add(column) },
-                scaled: usize::from(args.scale != 1.0),
-                scale: args.scale,
-                residual: args.residual,
-                residual_offset: args.residual_offset,
-            };
-            // SAFETY: the caller's contract; the struct is the one that the emitter reads.
-            unsafe { self.kernel.call(&args, given) };
-            first += STREAMS;
-        }
-        first..panels.end
+    ) {
+        let column = panels.first * self.panels.width;
+        let args = RowArgs {
+            left,
+            panels: right.wrapping_add(panels.first * self.panels.panel_len()),
+            panel_stride: panels.stride * self.panels.panel_len() * 4,
+            unrolled: args.unrolled,
+            paired: args.paired,
+            end: args.end,
+            c: c.wrapping_add(column),
+            bias: if bias.is_null() { bias } else { bias.wrapping_add(column) },
+            column_stride: panels.stride * self.panels.width * 4,
+            scaled: usize::from(args.scale != 1.0),
+            scale: args.scale,
+            residual: args.residual,
+            residual_offset: args.residual_offset,
+        };
+        // SAFETY: the caller's contract; the struct is the one that the emitter reads.
+        unsafe { self.kernel.call(&args, given) };
     }
 }
 
@@ -159,9 +160,10 @@ const LEFT: Gpr = Gpr::RSI;
 /// Byte offset in the left-hand row, and its end.
 const AT: Gpr = Gpr::RAX;
 const END: Gpr = Gpr::RCX;
-/// The first panel's current row, and the offsets from it to the second and fourth panel's.
+/// The first panel's current row, and the offsets from it to the second and fourth panel's. Before and after the
+/// reduction, these are the offsets of their columns in C.
 const FIRST: Gpr = Gpr::RDX;
-const PANEL_STRIDE: Gpr = Gpr::R8;
+const STRIDE: Gpr = Gpr::R8;
 const THREE_STRIDES: Gpr = Gpr::R9;
 const C: Gpr = Gpr::R10;
 const OTHER: Gpr = Gpr::R11;
@@ -196,19 +198,35 @@ impl RowCode {
         STREAMS as u8 * self.vectors
     }
 
+    /// The address `at` bytes from `base` in a panel, or in its columns.
+    fn stream(stream: u8, base: Gpr, at: i32) -> Mem {
+        match stream {
+            0 => Mem::at(base, at),
+            3 => Mem::indexed(base, THREE_STRIDES, 1, at),
+            _ => Mem::indexed(base, STRIDE, stream, at),
+        }
+    }
+
+    /// Loads the bytes from a panel, or its columns, to the next.
+    fn strides(asm: &mut Asm, stride: Mem) {
+        asm.load(STRIDE, stride);
+        asm.lea(THREE_STRIDES, Mem::indexed(STRIDE, STRIDE, 2, 0));
+    }
+
     /// Address of a sum's vector in C, bias or residual.
-    fn vector(asm: &Asm, base: Gpr, sum: u8) -> Mem {
-        Mem::at(base, i32::from(sum) * asm.vector_bytes())
+    fn vector(&self, asm: &Asm, base: Gpr, sum: u8) -> Mem {
+        RowCode::stream(sum / self.vectors, base, i32::from(sum % self.vectors) * asm.vector_bytes())
     }
 
     /// Sums from bias or zero.
     fn start(&self, asm: &mut Asm) {
+        RowCode::strides(asm, arg!(RowArgs.column_stride));
         asm.load(OTHER, arg!(RowArgs.bias));
         asm.unless_zero_else(
             OTHER,
             |asm| {
                 for sum in 0..self.sums() {
-                    let at = RowCode::vector(asm, OTHER, sum);
+                    let at = self.vector(asm, OTHER, sum);
                     asm.vload(Vreg(sum), at);
                 }
             },
@@ -220,8 +238,7 @@ impl RowCode {
     fn reduce(&self, asm: &mut Asm) {
         asm.load(LEFT, arg!(RowArgs.left));
         asm.load(FIRST, arg!(RowArgs.panels));
-        asm.load(PANEL_STRIDE, arg!(RowArgs.panel_stride));
-        asm.lea(THREE_STRIDES, Mem::indexed(PANEL_STRIDE, PANEL_STRIDE, 2, 0));
+        RowCode::strides(asm, arg!(RowArgs.panel_stride));
         asm.mov_imm(AT, 0);
         let steps = [(arg!(RowArgs.unrolled), UNROLL), (arg!(RowArgs.paired), 2), (arg!(RowArgs.end), 1)];
         for (end, elements) in steps.into_iter().filter(|&(_, elements)| elements != 2 || self.pairs()) {
@@ -256,11 +273,7 @@ impl RowCode {
     fn column(&self, asm: &Asm, row: i32, sum: u8) -> Mem {
         let (stream, vector) = (sum / self.vectors, sum % self.vectors);
         let at = (row * i32::from(self.vectors) + i32::from(vector)) * self.right_bytes(asm);
-        match stream {
-            0 => Mem::at(FIRST, at),
-            3 => Mem::indexed(FIRST, THREE_STRIDES, 1, at),
-            _ => Mem::indexed(FIRST, PANEL_STRIDE, stream, at),
-        }
+        RowCode::stream(stream, FIRST, at)
     }
 
     /// Prefetches the lines [`AHEAD`] of row `row` of each panel: a vector is one line; of `f16`, half a line.
@@ -317,13 +330,15 @@ impl RowCode {
             Stage::Scale(Operand::Register(scale)).emit_all(asm, (0..self.sums()).map(Vreg));
         });
         asm.load(C, arg!(RowArgs.c));
+        RowCode::strides(asm, arg!(RowArgs.column_stride));
         asm.load(OTHER, arg!(RowArgs.residual));
         asm.unless_zero(OTHER, |asm| {
             asm.load(OTHER, arg!(RowArgs.residual_offset));
             asm.add(OTHER, C);
-            let residual = Stage::Add(Operand::Memory(Mem::at(OTHER, 0)));
             for sum in 0..self.sums() {
-                residual.emit(asm, Vreg(sum), Column { vector: sum.into(), mask: None });
+                let residual = Stage::Add(Operand::Memory(RowCode::stream(sum / self.vectors, OTHER, 0)));
+                let vector = (sum % self.vectors).into();
+                residual.emit(asm, Vreg(sum), Column { vector, mask: None });
             }
         });
         let temps = |first: u8, asm: &Asm| (first..asm.registers()).map(Vreg).collect::<Vec<_>>();
@@ -334,21 +349,21 @@ impl RowCode {
             Stage::Activate(op, &temps).emit_all(asm, (0..self.sums()).map(Vreg));
         }
         for sum in 0..self.sums() {
-            let at = RowCode::vector(asm, C, sum);
+            let at = self.vector(asm, C, sum);
             asm.vstore(at, Vreg(sum));
         }
         if let Some((op, Place::Memory)) = place {
-            let (next, bytes) = (asm.label(), asm.vector_bytes());
-            asm.mov(END, C);
-            asm.add_imm(END, i32::from(self.sums()) * bytes);
-            asm.bind(next);
-            asm.vload(Vreg(0), Mem::at(C, 0));
             let temps = temps(1, asm);
-            Stage::Activate(op, &temps).emit_all(asm, [Vreg(0)]);
-            asm.vstore(Mem::at(C, 0), Vreg(0));
-            asm.add_imm(C, bytes);
-            asm.cmp(C, END);
-            asm.jump_if(Cond::Less, next);
+            asm.mov_imm(END, STREAMS as i64);
+            asm.repeat(END, |asm| {
+                for vector in 0..i32::from(self.vectors) {
+                    let at = Mem::at(C, vector * asm.vector_bytes());
+                    asm.vload(Vreg(0), at);
+                    Stage::Activate(op, &temps).emit_all(asm, [Vreg(0)]);
+                    asm.vstore(at, Vreg(0));
+                }
+                asm.add(C, STRIDE);
+            });
         }
     }
 }

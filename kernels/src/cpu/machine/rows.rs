@@ -1,4 +1,4 @@
-//! Products of one row by block-quantised weights that lie in memory, prefetched near or far ahead.
+//! Products of one row by block-quantised weights that lie in memory, with and without prefetches.
 //!
 //! A decoder's token is made of such products, and memory bounds them.
 
@@ -21,7 +21,7 @@ const COLUMNS: u64 = 4096;
 
 /// The product with each distance, and its operands.
 pub(super) struct Rows<'a> {
-    near: BlockProduct,
+    plain: BlockProduct,
     far: BlockProduct,
     parallel: &'a dyn Parallel,
     /// Packed weights, all zeros.
@@ -49,19 +49,19 @@ impl<'a> Rows<'a> {
         }
         let blocks = BlockProductBlocks::pick(isa, Extensions::beside(isa), &shape, parallel.threads());
         let product = |ahead| BlockProduct::new(isa, shape, blocks, ahead, &EmitEach).ok();
-        let (near, far) = (product(Ahead::Near)?, product(Ahead::Far)?);
+        let (plain, far) = (product(Ahead::Nothing)?, product(Ahead::Far)?);
         let mut weights = Extent::reserve(bytes).ok()?;
         // Write to all pages: pages without a write would all be one page of zeros.
         for_each_chunk(parallel, &mut weights.bytes_mut()[..bytes], 1 << 20, &|_, chunk| chunk.fill(0));
-        let results = RefCell::new(vec![0.0; shape.n() + near.scratch_len().max(far.scratch_len())]);
-        Some(Rows { near, far, parallel, weights, bytes, left: vec![1.0; shape.k()], results, columns: shape.n() })
+        let results = RefCell::new(vec![0.0; shape.n() + plain.scratch_len().max(far.scratch_len())]);
+        Some(Rows { plain, far, parallel, weights, bytes, left: vec![1.0; shape.k()], results, columns: shape.n() })
     }
 
     /// Bytes of weights a second.
     pub(super) fn rate(&self, ahead: Ahead, budget: Duration) -> f64 {
         let (weights, threads) = (&self.weights.bytes()[..self.bytes], self.parallel.threads());
         let product = match ahead {
-            Ahead::Near => &self.near,
+            Ahead::Nothing => &self.plain,
             Ahead::Far => &self.far,
         };
         let mut results = self.results.borrow_mut();

@@ -35,7 +35,7 @@ impl Default for Speeds {
             weight_from_memory: 8.0,
             vector_of_pairs: 1.0,
             moved: 10_240,
-            ahead: Ahead::Near,
+            ahead: Ahead::Nothing,
         }
     }
 }
@@ -74,9 +74,10 @@ impl Speeds {
             weight_from_memory: near(weight, usual.weight_from_memory, has_f32 && has_memory),
             vector_of_pairs: near(2.0 * f32 / pairs, usual.vector_of_pairs, has_f32 && has_pairs),
             moved: near(memory / LOADED_OVER_MOVED, usual.moved as f64, has_memory) as u64,
-            ahead: match figures.rows_near > 0 && f64::from(figures.rows_far) > CLEARLY * f64::from(figures.rows_near) {
+            ahead: match figures.rows_plain > 0 && f64::from(figures.rows_far) > CLEARLY * f64::from(figures.rows_plain)
+            {
                 true => Ahead::Far,
-                false => Ahead::Near,
+                false => Ahead::Nothing,
             },
         }
     }
@@ -113,7 +114,7 @@ mod tests {
         l2: 110_500,
         l3: 94_600,
         memory: 41_800,
-        rows_near: 0,
+        rows_plain: 0,
         rows_far: 0,
     };
 
@@ -137,11 +138,11 @@ mod tests {
 
     #[test]
     fn rows_prefetch_far_where_that_was_clearly_faster() {
-        let ahead = |rows_near, rows_far| Speeds::of(&Figures { rows_near, rows_far, ..ZEN_4 }).ahead;
-        assert_eq!(ahead(40_000, 30_000), Ahead::Near);
-        assert_eq!(ahead(40_000, 40_800), Ahead::Near, "within the noise");
+        let ahead = |rows_plain, rows_far| Speeds::of(&Figures { rows_plain, rows_far, ..ZEN_4 }).ahead;
+        assert_eq!(ahead(40_000, 30_000), Ahead::Nothing);
+        assert_eq!(ahead(40_000, 40_800), Ahead::Nothing, "within the noise");
         assert_eq!(ahead(40_000, 44_000), Ahead::Far);
-        assert_eq!(ahead(0, 44_000), Ahead::Near, "not measured");
+        assert_eq!(ahead(0, 44_000), Ahead::Nothing, "not measured");
     }
 
     #[test]

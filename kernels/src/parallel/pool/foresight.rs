@@ -12,8 +12,8 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::parallel::Reads;
 use crate::parallel::line::Line;
+use crate::parallel::{Reads, Runs};
 
 /// Announcements whose successors are kept, a power of two. A language model of 80 layers has 560 products.
 const KEPT: usize = 1024;
@@ -30,6 +30,7 @@ struct Announced {
     address: AtomicUsize,
     units: AtomicUsize,
     bytes: AtomicUsize,
+    pieces: [AtomicUsize; 2],
     room: AtomicUsize,
 }
 
@@ -38,6 +39,7 @@ impl Announced {
         self.address.store(reads.address, Ordering::Relaxed);
         self.units.store(reads.units, Ordering::Relaxed);
         self.bytes.store(reads.bytes, Ordering::Relaxed);
+        self.pieces.iter().zip(reads.pieces).for_each(|(cell, units)| cell.store(units, Ordering::Relaxed));
         self.room.store(reads.room, Ordering::Relaxed);
     }
 
@@ -46,6 +48,7 @@ impl Announced {
             address: self.address.load(Ordering::Relaxed),
             units: self.units.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
+            pieces: [0, 1].map(|at| self.pieces[at].load(Ordering::Relaxed)),
             room: self.room.load(Ordering::Relaxed),
         }
     }
@@ -100,13 +103,14 @@ impl Foresight {
     }
 }
 
-/// The prefetching of one thread.
+/// The prefetching of one thread: some lines of each run, then the next lines of each.
 #[derive(Debug, Default)]
 pub(super) struct Prefetch {
     reads: Reads,
-    /// The next address, and the one behind the last.
+    runs: Runs,
+    /// Bytes from a run's start, and the run that is next.
     at: usize,
-    end: usize,
+    run: usize,
 }
 
 impl Prefetch {
@@ -114,20 +118,22 @@ impl Prefetch {
     pub(super) fn turn_to(&mut self, foresight: &Foresight, threads: usize, thread: usize) {
         let reads = foresight.next.0.get();
         if reads != self.reads {
-            let share = reads.share(threads, thread);
-            *self = Prefetch { reads, at: share.start, end: share.end };
+            *self = Prefetch { reads, runs: reads.share(threads, thread), at: 0, run: 0 };
         }
     }
 
     /// Prefetches some lines; false where nothing is left.
     pub(super) fn step(&mut self) -> bool {
-        if self.at >= self.end {
+        if self.at >= self.runs.bytes {
             return false;
         }
-        for line in 0..AT_ONCE {
-            prefetch(self.at.wrapping_add(line * LINE_BYTES));
+        if let Some(start) = self.runs.starts.get(self.run) {
+            (0..AT_ONCE).for_each(|line| prefetch(start.wrapping_add(self.at + line * LINE_BYTES)));
         }
-        self.at = self.at.saturating_add(AT_ONCE * LINE_BYTES);
+        self.run += 1;
+        if self.run >= self.runs.starts.len() {
+            (self.run, self.at) = (0, self.at + AT_ONCE * LINE_BYTES);
+        }
         true
     }
 }
@@ -149,7 +155,7 @@ mod tests {
     use super::*;
 
     fn reads(address: usize) -> Reads {
-        Reads { address, units: 10, bytes: 1000, room: 1 << 20 }
+        Reads { address, units: 10, bytes: 1000, pieces: [2, 1], room: 1 << 20 }
     }
 
     #[test]
@@ -186,7 +192,7 @@ mod tests {
         let mut prefetch = Prefetch::default();
         prefetch.turn_to(&foresight, 2, 1);
         let steps = (0..).take_while(|_| prefetch.step()).count();
-        assert_eq!(steps, 5_000usize.div_ceil(AT_ONCE * LINE_BYTES));
+        assert_eq!(steps, 2 * 2_000usize.div_ceil(AT_ONCE * LINE_BYTES), "two runs of two units");
         prefetch.turn_to(&foresight, 2, 1);
         assert!(!prefetch.step(), "the same share again");
     }
