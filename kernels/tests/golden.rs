@@ -160,11 +160,12 @@ fn others(isa: Isa) -> [(&'static str, CodeKey); 19] {
 
 /// Rows of bytes by block-quantised weights: products in fours, of a few rows on two panels and of more rows on one;
 /// pairs in 16 bits; and widened pairs.
-fn rows_of_bytes(isa: Isa) -> [(&'static str, CodeKey); 4] {
+fn rows_of_bytes(isa: Isa) -> [(&'static str, CodeKey); 5] {
     [
         ("block-fours", Products::Fours, 2, 2, Codes::Int4, ZeroPoints::Bytes),
         ("block-fours-rows", Products::Fours, 3, 1, Codes::Int4, ZeroPoints::Bytes),
         ("block-pairs", Products::Pairs, 2, 1, Codes::Int4, ZeroPoints::Bytes),
+        ("block-pairs-rows", Products::Pairs, 4, 1, Codes::Int4, ZeroPoints::Bytes),
         ("block-widened", Products::Pairs, 2, 1, Codes::Int8, ZeroPoints::Middle),
     ]
     .map(|(name, products, rows, streams, codes, zeros)| {
@@ -179,6 +180,7 @@ fn rows_of_bytes(isa: Isa) -> [(&'static str, CodeKey); 4] {
                 codes,
                 zeros,
                 ahead: Ahead::Far,
+                short: true,
             }),
         )
     })

@@ -13,14 +13,14 @@
 //! all rows.
 //!
 //! Where the shape lets rows be quantised to bytes, by blocks as the weights are ([`bytes`]), codes are multiplied as
-//! integers ([`dots`]) by the fastest instructions of the processor ([`products`]): a few rows at a time, out of a
-//! panel that stays in L1 or L2. Where there is AMX, many rows are multiplied as `bf16` instead ([`amx`]), which is
+//! integers ([`dots`], [`pairs`]) by the fastest instructions of the processor ([`products`]): a few rows at a time, out
+//! of a panel that stays in L1 or L2. Where there is AMX, many rows are multiplied as `bf16` instead ([`amx`]), which is
 //! faster and loses less.
 //!
 //! - [`decoder`]: how codes become numbers in registers; their meaning is in
 //!   [`problem::blockwise`](crate::problem::blockwise). [`layout`]: packed panels, and packing.
 //! - [`streams`]: panels that a kernel reads side by side, and how far ahead it prefetches.
-//! - [`driver`]: the product, and how it is cut.
+//! - [`words`]: words of codes and of rows of bytes. [`driver`]: the product, and how it is cut.
 
 mod amx;
 mod bytes;
@@ -29,9 +29,11 @@ mod dots;
 mod driver;
 mod expand;
 mod layout;
+mod pairs;
 mod products;
 mod row;
 mod streams;
+mod words;
 
 pub use crate::problem::blockwise::{BlockFormat, Codes, ZeroPoints};
 pub use crate::problem::blockwise::{BlockSource, CodeBytes, Offsets};

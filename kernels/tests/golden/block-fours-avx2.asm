@@ -1,4 +1,4 @@
-; BlockDot(BlockDotCode { isa: Avx2, products: Fours, rows: 2, vectors: 1, streams: 2, codes: Int4, zeros: Bytes, ahead: Far })
+; BlockDot(BlockDotCode { isa: Avx2, products: Fours, rows: 2, vectors: 1, streams: 2, codes: Int4, zeros: Bytes, ahead: Far, short: true })
 ; part 0, 2112 bytes
 0000 push rbx
 0001 push rbp
@@ -6,11 +6,11 @@
 0004 push r13
 0006 push r14
 0008 push r15
-000a vmovups ymm9,[rel 800h]
-0013 vmovups ymm10,[rel 820h]
-001c mov rsi,[rdi+8]
-0020 mov rcx,[rdi]
-0023 mov r10,[rdi+20h]
+000a mov rsi,[rdi+8]
+000e mov rcx,[rdi]
+0011 mov r10,[rdi+20h]
+0015 vmovups ymm9,[rel 800h]
+001e vmovups ymm10,[rel 820h]
 0027 mov rbx,[rdi+48h]
 002b mov r8,[rdi+58h]
 002f lea r9,[r8+r8*2]

@@ -1,4 +1,4 @@
-; BlockDot(BlockDotCode { isa: Avx2, products: Fours, rows: 3, vectors: 1, streams: 1, codes: Int4, zeros: Bytes, ahead: Far })
+; BlockDot(BlockDotCode { isa: Avx2, products: Fours, rows: 3, vectors: 1, streams: 1, codes: Int4, zeros: Bytes, ahead: Far, short: true })
 ; part 0, 832 bytes
 0000 push rbx
 0001 push rbp
@@ -6,11 +6,11 @@
 0004 push r13
 0006 push r14
 0008 push r15
-000a vmovups ymm7,[rel 300h]
-0013 vmovups ymm8,[rel 320h]
-001c mov rsi,[rdi+8]
-0020 mov rcx,[rdi]
-0023 mov r10,[rdi+20h]
+000a mov rsi,[rdi+8]
+000e mov rcx,[rdi]
+0011 mov r10,[rdi+20h]
+0015 vmovups ymm7,[rel 300h]
+001e vmovups ymm8,[rel 320h]
 0027 mov rbx,[rdi+48h]
 002b test rbx,rbx
 002e je near 0000000000000054h

@@ -1,4 +1,4 @@
-; BlockDot(BlockDotCode { isa: Avx2, products: Pairs, rows: 2, vectors: 1, streams: 1, codes: Int4, zeros: Bytes, ahead: Far })
+; BlockDot(BlockDotCode { isa: Avx2, products: Pairs, rows: 2, vectors: 1, streams: 1, codes: Int4, zeros: Bytes, ahead: Far, short: true })
 ; part 0, 1504 bytes
 0000 push rbx
 0001 push rbp
@@ -6,12 +6,12 @@
 0004 push r13
 0006 push r14
 0008 push r15
-000a vmovups ymm6,[rel 580h]
-0013 vmovups ymm7,[rel 5A0h]
-001c vmovups ymm11,[rel 5C0h]
-0025 mov rsi,[rdi+8]
-0029 mov rcx,[rdi]
-002c mov r10,[rdi+20h]
+000a mov rsi,[rdi+8]
+000e mov rcx,[rdi]
+0011 mov r10,[rdi+20h]
+0015 vmovups ymm6,[rel 580h]
+001e vmovups ymm7,[rel 5A0h]
+0027 vmovups ymm11,[rel 5C0h]
 0030 mov rbx,[rdi+48h]
 0034 test rbx,rbx
 0037 je near 0000000000000054h

@@ -1,4 +1,4 @@
-; BlockDot(BlockDotCode { isa: Avx512, products: Pairs, rows: 2, vectors: 1, streams: 1, codes: Int4, zeros: Bytes, ahead: Far })
+; BlockDot(BlockDotCode { isa: Avx512, products: Pairs, rows: 2, vectors: 1, streams: 1, codes: Int4, zeros: Bytes, ahead: Far, short: true })
 ; part 0, 1740 bytes
 0000 push rbx
 0001 push rbp
@@ -6,12 +6,12 @@
 0004 push r13
 0006 push r14
 0008 push r15
-000a vbroadcastss zmm6,[rel 6C0h]
-0014 vbroadcastss zmm7,[rel 6C4h]
-001e vbroadcastss zmm11,[rel 6C8h]
-0028 mov rsi,[rdi+8]
-002c mov rcx,[rdi]
-002f mov r10,[rdi+20h]
+000a mov rsi,[rdi+8]
+000e mov rcx,[rdi]
+0011 mov r10,[rdi+20h]
+0015 vbroadcastss zmm6,[rel 6C0h]
+001f vbroadcastss zmm7,[rel 6C4h]
+0029 vbroadcastss zmm11,[rel 6C8h]
 0033 mov rbx,[rdi+48h]
 0037 test rbx,rbx
 003a je near 0000000000000059h

@@ -1,4 +1,4 @@
-; BlockDot(BlockDotCode { isa: Avx2, products: Pairs, rows: 2, vectors: 1, streams: 1, codes: Int8, zeros: Middle, ahead: Far })
+; BlockDot(BlockDotCode { isa: Avx2, products: Pairs, rows: 2, vectors: 1, streams: 1, codes: Int8, zeros: Middle, ahead: Far, short: true })
 ; part 0, 1344 bytes
 0000 push rbx
 0001 push rbp
@@ -6,11 +6,11 @@
 0004 push r13
 0006 push r14
 0008 push r15
-000a vmovups ymm6,[rel 500h]
-0013 vmovups ymm7,[rel 520h]
-001c mov rsi,[rdi+8]
-0020 mov rcx,[rdi]
-0023 mov r10,[rdi+20h]
+000a mov rsi,[rdi+8]
+000e mov rcx,[rdi]
+0011 mov r10,[rdi+20h]
+0015 vmovups ymm6,[rel 500h]
+001e vmovups ymm7,[rel 520h]
 0027 mov rbx,[rdi+48h]
 002b test rbx,rbx
 002e je near 000000000000004Bh

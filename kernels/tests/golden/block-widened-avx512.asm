@@ -1,4 +1,4 @@
-; BlockDot(BlockDotCode { isa: Avx512, products: Pairs, rows: 2, vectors: 1, streams: 1, codes: Int8, zeros: Middle, ahead: Far })
+; BlockDot(BlockDotCode { isa: Avx512, products: Pairs, rows: 2, vectors: 1, streams: 1, codes: Int8, zeros: Middle, ahead: Far, short: true })
 ; part 0, 1608 bytes
 0000 push rbx
 0001 push rbp
@@ -6,11 +6,11 @@
 0004 push r13
 0006 push r14
 0008 push r15
-000a vbroadcastss zmm6,[rel 640h]
-0014 vbroadcastss zmm7,[rel 644h]
-001e mov rsi,[rdi+8]
-0022 mov rcx,[rdi]
-0025 mov r10,[rdi+20h]
+000a mov rsi,[rdi+8]
+000e mov rcx,[rdi]
+0011 mov r10,[rdi+20h]
+0015 vbroadcastss zmm6,[rel 640h]
+001f vbroadcastss zmm7,[rel 644h]
 0029 mov rbx,[rdi+48h]
 002d test rbx,rbx
 0030 je near 000000000000004Fh

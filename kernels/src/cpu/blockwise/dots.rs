@@ -17,21 +17,19 @@ use serde::{Deserialize, Serialize};
 use super::FAMILY;
 use super::bytes::ByteRows;
 use super::layout::BlockPanels;
+use super::pairs::{ManyPairs, RowsOfC};
 use super::products::Products;
-use super::streams::{Ahead, STREAMS, StreamKernels, Streams, WORDS};
+use super::streams::{Ahead, STREAMS, StreamKernels, Streams};
+use super::words::{BYTES, ByteWords, COUNT, GROUP, HEADS, ONES, OTHER};
 use crate::cpu::{CodeKey, CodeSource, Emitted};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
-use crate::jit::{Arguments, Asm, Extents, Given, Gpr, Mem, Src, Vreg, arg};
+use crate::jit::{Arguments, Asm, Extents, Given, Gpr, Mem, Vreg, arg};
 use crate::parallel::Piece;
 use crate::problem::blockwise::{BlockFormat, Codes, ZeroPoints};
 
 /// Most rows that are multiplied side by side.
 const MOST_ROWS: usize = 6;
-
-/// Words of codes whose pairs of products are added in 16 bits: eight pairs of up to 15 times 128 times 2 for codes of
-/// four bits, sixteen pairs of up to 3 times 128 times 2 for codes of two bits.
-const GROUP: u8 = 4;
 
 /// What shapes the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -52,6 +50,8 @@ pub struct BlockDotCode {
     pub zeros: ZeroPoints,
     /// How far ahead it prefetches.
     pub ahead: Ahead,
+    /// Whether a block has at most the words whose pairs of products fit 16 bits.
+    pub short: bool,
 }
 
 /// The arguments of one call.
@@ -146,7 +146,9 @@ impl Dots {
             let refused = || KernelError::Unsupported { family: FAMILY, reason: format!("{rows:?}") };
             BlockDotCode::new(isa, &rows, streams, ahead).ok_or_else(refused)
         };
-        let fits = |streams| key(streams).is_ok_and(|key| key.registers() <= usize::from(isa.registers()));
+        let fits = |streams| {
+            key(streams).is_ok_and(|key| key.registers() <= usize::from(isa.registers()) && key.has_streams())
+        };
         let make = |streams| Emitted::new(key(streams)?, CodeKey::BlockDot, source);
         Ok(Dots { rows, kernels: StreamKernels::new(&rows.panels, most, fits, make)? })
     }
@@ -185,21 +187,16 @@ impl Dots {
     }
 }
 
-const BYTES: Gpr = Gpr::RSI;
-/// The heads of the rows' current block.
-const HEADS: Gpr = Gpr::RCX;
-/// Blocks left, and words left of a block.
+/// Blocks left.
 const BLOCKS: Gpr = Gpr::R10;
-const COUNT: Gpr = Gpr::R11;
-const OTHER: Gpr = Gpr::RBX;
 
 impl BlockDotCode {
     fn new(isa: Isa, rows: &ByteRows, streams: usize, ahead: Ahead) -> Option<BlockDotCode> {
         let BlockFormat { codes, zeros, .. } = rows.panels.format;
         let vectors = u8::try_from(rows.panels.width / isa.lanes()).ok()?;
         let (count, streams) = (u8::try_from(rows.rows).ok()?, u8::try_from(streams).ok()?);
-        let ahead = ahead.of_rows(rows.rows);
-        Some(BlockDotCode { isa, products: rows.products, rows: count, vectors, streams, codes, zeros, ahead })
+        let (ahead, short) = (ahead.of_rows(rows.rows), rows.panels.block_words() <= usize::from(GROUP));
+        Some(BlockDotCode { isa, products: rows.products, rows: count, vectors, streams, codes, zeros, ahead, short })
     }
 
     fn panels(&self) -> Streams {
@@ -217,10 +214,23 @@ impl BlockDotCode {
         self.rows <= 2
     }
 
+    fn words_of_bytes(&self) -> ByteWords {
+        ByteWords { products: self.products, codes: self.codes, rows: self.rows, panels: self.panels() }
+    }
+
+    /// The kernel's instructions where its rows are so many that multiply-adds limit their products in pairs.
+    fn many_in_pairs(&self) -> Option<ManyPairs> {
+        let is_one = self.products == Products::Pairs && !self.is_of_few();
+        is_one.then(|| ManyPairs { words: self.words_of_bytes(), ahead: self.ahead, short: self.short })
+    }
+
     /// Registers: of each row and vector a sum and an integer sum over the block; two constants; elements of rows,
     /// unsigned bytes of codes and words. Pairs need a row's bytes and ones besides.
     fn registers(&self) -> usize {
         let (rows, vectors) = (usize::from(self.rows), usize::from(self.vectors()));
+        if let Some(pairs) = self.many_in_pairs() {
+            return pairs.registers();
+        }
         let others = match self.products {
             Products::Fours | Products::Bf16Tiles => 1 + 2 * usize::from(self.codes_at_once()),
             Products::Pairs => rows + 1 + 3,
@@ -286,15 +296,6 @@ impl BlockDotCode {
         self.words(2)
     }
 
-    /// Parts in which a word of codes is unpacked.
-    fn parts(&self) -> u8 {
-        self.products.parts(self.codes) as u8
-    }
-
-    fn widens(&self) -> bool {
-        self.products.widens(self.codes)
-    }
-
     /// All rows by all vectors.
     fn sums(&self) -> impl Iterator<Item = (u8, u8)> + use<> {
         let (rows, vectors) = (self.rows, self.vectors());
@@ -304,7 +305,7 @@ impl BlockDotCode {
     /// Assembles the kernel.
     pub(crate) fn emit(&self, asm: &mut Asm) -> Result<()> {
         let fits = self.registers() <= usize::from(asm.registers());
-        let counts = (1..=MOST_ROWS as u8).contains(&self.rows) && self.panels().are_some();
+        let counts = (1..=MOST_ROWS as u8).contains(&self.rows) && self.has_streams();
         if !self.codes.are_integers() || !fits || !counts || self.products == Products::Bf16Tiles {
             return Err(KernelError::Unsupported { family: FAMILY, reason: format!("a kernel of {self:?}") });
         }
@@ -316,6 +317,14 @@ impl BlockDotCode {
         });
         asm.load(COUNT, arg!(DotArgs.last));
         asm.unless_zero(COUNT, |asm| self.block(asm));
+        if self.many_in_pairs().is_none() {
+            self.store_totals(asm);
+        }
+        asm.epilogue();
+        Ok(())
+    }
+
+    fn store_totals(&self, asm: &mut Asm) {
         asm.load(OTHER, arg!(DotArgs.c));
         self.panels().begin_columns(asm, arg!(DotArgs.column_stride));
         for row in 0..self.rows {
@@ -325,23 +334,23 @@ impl BlockDotCode {
             }
             asm.add_mem(OTHER, arg!(DotArgs.ldc));
         }
-        asm.epilogue();
-        Ok(())
     }
 
     /// Addresses, constants, and the sums to begin with.
     fn start(&self, asm: &mut Asm) {
-        let bits = self.codes.bits();
-        let repeated = |byte: u8| Src::Const(u32::from_ne_bytes([byte; 4]));
-        let each = |code: u8| (0..8 / bits).fold(0, |byte, at| byte | code << (at * bits));
-        asm.vload(self.flip(), repeated(each(self.codes.middle())));
-        asm.vload(self.lowest(), if self.widens() { Src::Const(0x00FF_00FF) } else { repeated(u8::MAX >> (8 - bits)) });
-        if self.products == Products::Pairs && !self.widens() {
-            asm.vload(self.ones(), Src::Const(0x0001_0001));
-        }
         asm.load(BYTES, arg!(DotArgs.bytes));
         asm.load(HEADS, arg!(DotArgs.heads));
         asm.load(BLOCKS, arg!(DotArgs.blocks));
+        if let Some(pairs) = self.many_in_pairs() {
+            let (c, ldc) = (arg!(DotArgs.c), arg!(DotArgs.ldc));
+            pairs.start(asm, RowsOfC { c, ldc, from: arg!(DotArgs.from), from_stride: arg!(DotArgs.from_stride) });
+            return self.panels().begin(asm, arg!(DotArgs.panels), arg!(DotArgs.panel_stride));
+        }
+        asm.vload(self.flip(), self.words_of_bytes().highest_bits());
+        asm.vload(self.lowest(), self.words_of_bytes().lowest_bits());
+        if self.products == Products::Pairs && !self.words_of_bytes().widens() {
+            asm.vload(self.ones(), ONES);
+        }
         asm.load(OTHER, arg!(DotArgs.from));
         self.panels().begin_columns(asm, arg!(DotArgs.column_stride));
         asm.unless_zero_else(
@@ -362,6 +371,9 @@ impl BlockDotCode {
 
     /// A block with as many words as the register counts.
     fn block(&self, asm: &mut Asm) {
+        if let Some(pairs) = self.many_in_pairs() {
+            return pairs.block(asm);
+        }
         self.panels().begin_block(asm);
         for (row, vector) in self.sums() {
             match self.zeros {
@@ -413,18 +425,18 @@ impl BlockDotCode {
     /// One word of each column, four products at a time.
     fn word(&self, asm: &mut Asm) {
         (0..self.vectors()).for_each(|vector| self.load_words(asm, vector, 0, self.words(vector)));
-        for part in 0..self.parts() {
+        for part in 0..self.words_of_bytes().parts() {
             let codes: Vec<Vreg> = (0..self.vectors())
                 .map(|vector| self.unsigned(asm, part, self.words(vector), self.code(vector)))
                 .collect();
             for row in 0..self.rows {
-                asm.vbroadcast(self.element(0), self.bytes(0, part, row));
+                asm.vbroadcast(self.element(0), self.words_of_bytes().bytes(0, part, row));
                 for (vector, codes) in (0..).zip(&codes) {
                     asm.vdot_bytes(self.part(row, vector), *codes, self.element(0));
                 }
             }
         }
-        self.advance(asm, 1);
+        self.words_of_bytes().advance(asm, 1);
     }
 
     /// `count` words of each column, one vector of columns after another, four products at a time.
@@ -432,31 +444,33 @@ impl BlockDotCode {
         for vector in 0..self.vectors() {
             for word in 0..count {
                 self.load_words(asm, vector, word, self.words(0));
-                for part in 0..self.parts() {
+                for part in 0..self.words_of_bytes().parts() {
                     let codes = self.unsigned(asm, part, self.words(0), self.code(0));
                     for row in 0..self.rows {
-                        asm.vbroadcast(self.element(0), self.bytes(word, part, row));
+                        asm.vbroadcast(self.element(0), self.words_of_bytes().bytes(word, part, row));
                         asm.vdot_bytes(self.part(row, vector), codes, self.element(0));
                     }
                 }
             }
         }
-        self.advance(asm, count);
+        self.words_of_bytes().advance(asm, count);
     }
 
     /// `count` words of each column, one vector of columns after another; their pairs of products fit their sums.
     fn words_in_pairs(&self, asm: &mut Asm, count: u8) {
         let pairs = self.pairs();
         for vector in 0..self.vectors() {
-            for (word, part) in (0..count).flat_map(|word| (0..self.parts()).map(move |part| (word, part))) {
+            for (word, part) in
+                (0..count).flat_map(|word| (0..self.words_of_bytes().parts()).map(move |part| (word, part)))
+            {
                 if part == 0 {
                     self.load_words(asm, vector, word, self.words(0));
                 }
                 let codes = self.unsigned(asm, part, self.words(0), self.code(0));
                 for row in 0..self.rows {
                     let sum = self.element(row);
-                    asm.vbroadcast(pairs, self.bytes(word, part, row));
-                    if self.widens() {
+                    asm.vbroadcast(pairs, self.words_of_bytes().bytes(word, part, row));
+                    if self.words_of_bytes().widens() {
                         asm.vmul_pairs(pairs, codes, pairs);
                         asm.viadd(self.part(row, vector), self.part(row, vector), pairs);
                     } else if (word, part) == (0, 0) {
@@ -467,12 +481,17 @@ impl BlockDotCode {
                     }
                 }
             }
-            for row in (0..self.rows).filter(|_| !self.widens()) {
+            for row in (0..self.rows).filter(|_| !self.words_of_bytes().widens()) {
                 asm.vmul_pairs(self.element(row), self.element(row), self.ones());
                 asm.viadd(self.part(row, vector), self.part(row, vector), self.element(row));
             }
         }
-        self.advance(asm, count);
+        self.words_of_bytes().advance(asm, count);
+    }
+
+    /// Whether a kernel can have its panels: many rows in pairs read one.
+    fn has_streams(&self) -> bool {
+        self.panels().are_some() && (self.streams == 1 || self.many_in_pairs().is_none())
     }
 
     /// Loads unsigned words of a vector of columns, `ahead` of the current ones.
@@ -482,21 +501,9 @@ impl BlockDotCode {
         self.ahead.prefetch(asm, at, if self.rows == 1 { self.streams } else { STREAMS as u8 });
     }
 
-    /// The address of a row's bytes for a part of a word, `ahead` words from the current one.
-    fn bytes(&self, ahead: u8, part: u8, row: u8) -> Mem {
-        let part = i32::from(ahead) * i32::from(self.parts()) + i32::from(part);
-        Mem::at(BYTES, 4 * (part * i32::from(self.rows) + i32::from(row)))
-    }
-
-    /// Steps over `words` words.
-    fn advance(&self, asm: &mut Asm, words: u8) {
-        asm.add_imm(BYTES, 4 * i32::from(words) * i32::from(self.parts()) * i32::from(self.rows));
-        asm.add_imm(WORDS, i32::from(words) * self.panels().word_bytes(asm));
-    }
-
     /// Code number `part` of each byte, or of each 16 bits, of a vector of words, in place or in `to`.
     fn unsigned(&self, asm: &mut Asm, part: u8, words: Vreg, to: Vreg) -> Vreg {
-        if self.parts() == 1 {
+        if self.words_of_bytes().parts() == 1 {
             return words;
         }
         let mut from = words;
