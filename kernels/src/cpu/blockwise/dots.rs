@@ -326,7 +326,7 @@ impl BlockDotCode {
 
     fn store_totals(&self, asm: &mut Asm) {
         asm.load(OTHER, arg!(DotArgs.c));
-        self.panels().begin_columns(asm, arg!(DotArgs.column_stride));
+        self.panels().load_strides(asm, arg!(DotArgs.column_stride));
         for row in 0..self.rows {
             for vector in 0..self.vectors() {
                 let at = self.panels().columns(asm, OTHER, vector);
@@ -352,7 +352,7 @@ impl BlockDotCode {
             asm.vload(self.ones(), ONES);
         }
         asm.load(OTHER, arg!(DotArgs.from));
-        self.panels().begin_columns(asm, arg!(DotArgs.column_stride));
+        self.panels().load_strides(asm, arg!(DotArgs.column_stride));
         asm.unless_zero_else(
             OTHER,
             |asm| {

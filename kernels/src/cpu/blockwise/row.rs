@@ -208,7 +208,7 @@ impl BlockRowCode {
         asm.load(COUNT, arg!(RowArgs.last));
         asm.unless_zero(COUNT, |asm| self.block(asm));
         asm.load(OTHER, arg!(RowArgs.c));
-        self.panels().begin_columns(asm, arg!(RowArgs.column_stride));
+        self.panels().load_strides(asm, arg!(RowArgs.column_stride));
         for vector in 0..self.vectors() {
             let at = self.panels().columns(asm, OTHER, vector);
             asm.vstore(at, BlockRowCode::total(vector));
@@ -224,7 +224,7 @@ impl BlockRowCode {
         asm.load(SUMS, arg!(RowArgs.sums));
         asm.load(BLOCKS, arg!(RowArgs.blocks));
         asm.load(OTHER, arg!(RowArgs.bias));
-        self.panels().begin_columns(asm, arg!(RowArgs.column_stride));
+        self.panels().load_strides(asm, arg!(RowArgs.column_stride));
         asm.unless_zero_else(
             OTHER,
             |asm| {

@@ -147,15 +147,11 @@ impl Streams {
     /// Emits addresses: of the first panel, and the bytes from one to the next.
     pub(super) fn begin(self, asm: &mut Asm, panels: Mem, stride: Mem) {
         asm.load(WORDS, panels);
-        self.begin_strides(asm, stride);
+        self.load_strides(asm, stride);
     }
 
-    /// Emits the bytes from the columns of a panel to those of the next, in a row of C.
-    pub(super) fn begin_columns(self, asm: &mut Asm, stride: Mem) {
-        self.begin_strides(asm, stride);
-    }
-
-    fn begin_strides(self, asm: &mut Asm, stride: Mem) {
+    /// Emits the bytes from a panel to the next, or from its columns in a row of C to those of the next.
+    pub(super) fn load_strides(self, asm: &mut Asm, stride: Mem) {
         if self.count > 1 {
             asm.load(STRIDE, stride);
             asm.lea(THREE_STRIDES, Mem::indexed(STRIDE, STRIDE, 2, 0));

@@ -208,7 +208,7 @@ impl RowCode {
     }
 
     /// Loads the bytes from a panel, or its columns, to the next.
-    fn strides(asm: &mut Asm, stride: Mem) {
+    fn load_strides(asm: &mut Asm, stride: Mem) {
         asm.load(STRIDE, stride);
         asm.lea(THREE_STRIDES, Mem::indexed(STRIDE, STRIDE, 2, 0));
     }
@@ -220,7 +220,7 @@ impl RowCode {
 
     /// Sums from bias or zero.
     fn start(&self, asm: &mut Asm) {
-        RowCode::strides(asm, arg!(RowArgs.column_stride));
+        RowCode::load_strides(asm, arg!(RowArgs.column_stride));
         asm.load(OTHER, arg!(RowArgs.bias));
         asm.unless_zero_else(
             OTHER,
@@ -238,7 +238,7 @@ impl RowCode {
     fn reduce(&self, asm: &mut Asm) {
         asm.load(LEFT, arg!(RowArgs.left));
         asm.load(FIRST, arg!(RowArgs.panels));
-        RowCode::strides(asm, arg!(RowArgs.panel_stride));
+        RowCode::load_strides(asm, arg!(RowArgs.panel_stride));
         asm.mov_imm(AT, 0);
         let steps = [(arg!(RowArgs.unrolled), UNROLL), (arg!(RowArgs.paired), 2), (arg!(RowArgs.end), 1)];
         for (end, elements) in steps.into_iter().filter(|&(_, elements)| elements != 2 || self.pairs()) {
@@ -330,7 +330,7 @@ impl RowCode {
             Stage::Scale(Operand::Register(scale)).emit_all(asm, (0..self.sums()).map(Vreg));
         });
         asm.load(C, arg!(RowArgs.c));
-        RowCode::strides(asm, arg!(RowArgs.column_stride));
+        RowCode::load_strides(asm, arg!(RowArgs.column_stride));
         asm.load(OTHER, arg!(RowArgs.residual));
         asm.unless_zero(OTHER, |asm| {
             asm.load(OTHER, arg!(RowArgs.residual_offset));
