@@ -50,7 +50,8 @@ pub struct BlockDotCode {
     pub zeros: ZeroPoints,
     /// How far ahead it prefetches.
     pub ahead: Ahead,
-    /// Whether a block has at most the words whose pairs of products fit 16 bits.
+    /// Whether a block has at most the words whose pairs of products fit 16 bits. False where code is the same for all
+    /// lengths of blocks: of few rows, in fours, and where pairs are widened.
     pub short: bool,
 }
 
@@ -195,8 +196,10 @@ impl BlockDotCode {
         let BlockFormat { codes, zeros, .. } = rows.panels.format;
         let vectors = u8::try_from(rows.panels.width / isa.lanes()).ok()?;
         let (count, streams) = (u8::try_from(rows.rows).ok()?, u8::try_from(streams).ok()?);
-        let (ahead, short) = (ahead.of_rows(rows.rows), rows.panels.block_words() <= usize::from(GROUP));
-        Some(BlockDotCode { isa, products: rows.products, rows: count, vectors, streams, codes, zeros, ahead, short })
+        let (products, ahead) = (rows.products, ahead.of_rows(rows.rows));
+        let code = BlockDotCode { isa, products, rows: count, vectors, streams, codes, zeros, ahead, short: false };
+        let depends = code.many_in_pairs().is_some() && !products.widens(codes);
+        Some(BlockDotCode { short: depends && rows.panels.block_words() <= usize::from(GROUP), ..code })
     }
 
     fn panels(&self) -> Streams {

@@ -124,7 +124,7 @@ impl ManyPairs {
     /// A block with as many words as the register counts.
     pub(super) fn block(self, asm: &mut Asm) {
         self.words.panels.begin_block(asm);
-        if self.short && !self.words.widens() {
+        if self.short {
             // One group, or words one by one, whose sums of pairs begin with zeros.
             asm.while_at_least(COUNT, i32::from(GROUP), |asm| self.group(asm, GROUP, true));
             asm.unless_zero(COUNT, |asm| {
