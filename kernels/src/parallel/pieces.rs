@@ -1,48 +1,54 @@
-//! Units of work that are read side by side, each from a run of memory of its own.
+//! Work on equal parts of memory, such as the panels of a matrix, some of them read side by side.
 
 use std::ops::Range;
 
 use smallvec::SmallVec;
 
-/// Units that are computed together: `count` units from `first` on, each `stride` units behind the one before.
+/// Units of work that one call computes: `count` of them, `stride` apart, from number `first` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// The first unit.
+    /// Number of the first unit.
     pub first: usize,
-    /// Units from one to the next.
+    /// Distance from one unit to the next.
     pub stride: usize,
-    /// Units.
+    /// Number of units.
     pub count: usize,
 }
 
 impl Piece {
-    /// The units.
+    /// A single unit.
+    #[must_use]
+    pub fn one(unit: usize) -> Piece {
+        Piece { first: unit, stride: 1, count: 1 }
+    }
+
+    /// The numbers of the units.
     pub fn units(self) -> impl Iterator<Item = usize> {
         (0..self.count).map(move |index| self.first + index * self.stride)
     }
 }
 
-/// A run of units, cut into pieces.
+/// Consecutive units of work, cut into pieces whose units are read side by side.
 ///
-/// A large piece has a unit of each of as many equal runs, and the next piece has the units behind these. So memory is
-/// read as several runs that go on from piece to piece, and prefetches behind the end of a unit are of the next one. If
-/// each piece had neighbours, every run would end with its unit: rows by int4 weights, four panels of 18 KB side by
-/// side, took 1.5 times as long a byte as panels of 97 KB.
+/// Pieces of four cut 12 units into 0, 3, 6, 9, then 1, 4, 7, 10, then 2, 5, 8, 11. So memory is read as four runs that
+/// go on from piece to piece, and what is prefetched behind the end of a unit is read next. Pieces of neighbours (0, 1,
+/// 2, 3) would end each run with its unit: panels of 18 KB took 1.5 times as long a byte as panels of 97 KB (a row by
+/// int4 weights on a Zen 4).
 ///
-/// The last units are neighbours, in small pieces, so that threads that share the work end together.
+/// The last units are neighbours in smaller pieces, so that threads that share the work end together.
 #[derive(Clone, Copy, Debug)]
 pub struct Pieces {
     first: usize,
     large: usize,
     small: usize,
-    /// Large pieces.
+    /// Number of large pieces.
     rounds: usize,
-    /// Units behind them.
+    /// Number of units behind them.
     rest: usize,
 }
 
 impl Pieces {
-    /// Cuts `units`. `sizes` are the units of a large piece, and of a small one.
+    /// Cuts `units` into pieces of `sizes[0]` units, and the last ones into pieces of at most `sizes[1]`.
     #[must_use]
     pub fn new(units: Range<usize>, sizes: [usize; 2]) -> Pieces {
         let [large, small] = sizes.map(|size| size.max(1));
@@ -54,13 +60,13 @@ impl Pieces {
         Pieces { first: units.start, large, small, rounds, rest }
     }
 
-    /// How many there are.
+    /// Number of pieces.
     #[must_use]
     pub fn count(&self) -> usize {
         self.rounds + self.rest.div_ceil(self.small)
     }
 
-    /// The units of a piece.
+    /// Piece number `index`.
     #[must_use]
     pub fn piece(&self, index: usize) -> Piece {
         if index < self.rounds {
@@ -70,7 +76,7 @@ impl Pieces {
         Piece { first: self.first + self.large * self.rounds + at, stride: 1, count: self.small.min(self.rest - at) }
     }
 
-    /// All of them in turn.
+    /// All pieces in turn.
     pub fn all(self) -> impl Iterator<Item = Piece> {
         (0..self.count()).map(move |index| self.piece(index))
     }
@@ -82,7 +88,7 @@ impl Pieces {
         (0..runs).map(|run| self.first + run * self.rounds).collect()
     }
 
-    /// Units of each of these runs.
+    /// Number of units in each of these runs.
     #[must_use]
     pub fn run_len(&self) -> usize {
         if self.rounds == 0 { self.rest } else { self.rounds }

@@ -15,7 +15,7 @@ pub struct Reads {
     pub units: usize,
     /// Bytes of a unit.
     pub bytes: usize,
-    /// Units of a large piece of work, and of a small one: see [`Pieces`].
+    /// Most units of a piece of work, and of one of the last pieces: see [`Pieces`].
     pub pieces: [usize; 2],
     /// Bytes that a thread may hold in its caches until the work begins.
     pub room: usize,

@@ -35,7 +35,7 @@ use crate::problem::description::{count, sizes};
 /// Most rows of `f32` whose products read codes. For more rows, storing and loading numbers takes less time than
 /// decoding them again for each row: on a Zen 4 from four rows on with AVX2, and from eight on with AVX-512. The second
 /// is less here, because processors with two units for vectors of 64 bytes multiply stored numbers faster.
-const fn few_rows(isa: Isa) -> usize {
+const fn rows_that_read_codes(isa: Isa) -> usize {
     match isa {
         Isa::Avx512 => 5,
         Isa::Avx2 | Isa::Portable => 3,
@@ -160,7 +160,7 @@ impl BlockProductShape {
 
     /// Whether rows are so few that products read codes.
     fn reads_codes(&self, isa: Isa) -> bool {
-        isa.is_jit() && self.m() <= few_rows(isa)
+        isa.is_jit() && self.m() <= rows_that_read_codes(isa)
     }
 }
 
@@ -404,7 +404,7 @@ impl BlockProduct {
     }
 
     /// Rows of one group, which read each panel once, so that memory bounds them. Threads take panels from each other:
-    /// one that has prefetched its own is done sooner. `pieces` are the panels of a large piece, and of a small one.
+    /// one that has prefetched its own is done sooner. `pieces` are the panels of a piece, and of one of the last pieces.
     fn shared(&self, pieces: [usize; 2], weights: &[u8], parallel: &dyn Parallel, product: &(dyn Fn(Piece) + Sync)) {
         if !has_shares(parallel, self.blocks.tasks()) {
             return self.tasks(parallel, &|_, panels| Pieces::new(panels, pieces).all().for_each(product));
@@ -449,18 +449,15 @@ impl BlockProduct {
         }
     }
 
-    /// A piece, less its last panel where that has fewer columns than kernels write, and that panel.
+    /// A piece without the matrix's last panel, where that has fewer columns than kernels write; and that panel.
     fn split_last(&self, piece: Piece) -> (Option<Piece>, Option<Piece>) {
         let narrow = self.shape.n() / self.panels.width;
-        let last = Piece { first: narrow, stride: 1, count: 1 };
-        match piece.count {
-            1 if piece.first == narrow => (None, Some(last)),
-            // Neighbours: only a share's last units are in pieces with the matrix's last panel.
-            count if piece.first + (count - 1) * piece.stride == narrow => {
-                (Some(Piece { count: count - 1, ..piece }), Some(last))
-            }
-            _ => (Some(piece), None),
+        if piece.units().last() != Some(narrow) {
+            return (Some(piece), None);
         }
+        // Only small pieces end with the last panel, so there is a kernel for the others.
+        let whole = Piece { count: piece.count - 1, ..piece };
+        (Some(whole).filter(|whole| whole.count > 0), Some(Piece::one(narrow)))
     }
 
     /// Some panels of a few rows.
@@ -484,7 +481,7 @@ impl BlockProduct {
                 unsafe {
                     match last == Some(panels) {
                         false => row.run(operands, panels, &buffers.given),
-                        true => self.last_panel(row, operands, panels, at, buffers),
+                        true => self.last_panel(row, operands, at, buffers),
                     }
                 }
             }
@@ -497,7 +494,7 @@ impl BlockProduct {
     ///
     /// As for [`Row::run`], with bias and C over the columns that there are; C's are those from element `at` on. No
     /// other task uses scratch.
-    unsafe fn last_panel(&self, row: &Row, operands: RowOperands, panel: Piece, at: usize, buffers: &Buffers<'_>) {
+    unsafe fn last_panel(&self, row: &Row, operands: RowOperands, at: usize, buffers: &Buffers<'_>) {
         let (n, width) = (self.shape.n(), self.panels.width);
         let columns = n % width;
         // SAFETY: scratch holds two rows of a panel, which this task alone uses.
@@ -509,7 +506,7 @@ impl BlockProduct {
             operands.bias = bias.as_ptr();
         }
         // SAFETY: the caller's contract; bias and sums span a whole panel.
-        unsafe { row.run(operands, panel, &buffers.given) };
+        unsafe { row.run(operands, Piece::one(n / width), &buffers.given) };
         // SAFETY: columns of this task's panel.
         unsafe { buffers.c.part(at..at + columns) }.copy_from_slice(&sums[..columns]);
     }
@@ -607,9 +604,8 @@ impl BlockProduct {
                 sums[..columns].copy_from_slice(unsafe { buffers.c.part(place(row)) });
             }
         }
-        let panel = Piece { first: n / width, stride: 1, count: 1 };
         // SAFETY: the caller's contract; bias and sums span a whole panel.
-        unsafe { dots.run(operands, blocks, panel, &buffers.given) };
+        unsafe { dots.run(operands, blocks, Piece::one(n / width), &buffers.given) };
         for (row, sums) in sums.chunks_exact(width).enumerate() {
             // SAFETY: columns of this task's panel.
             unsafe { buffers.c.part(place(row)) }.copy_from_slice(&sums[..columns]);

@@ -87,7 +87,7 @@ impl<K> StreamKernels<K> {
         Pieces::new(panels, self.sizes())
     }
 
-    /// Panels of a large piece, and of a small one.
+    /// Panels of a piece, and of one of the last pieces.
     pub(super) fn sizes(&self) -> [usize; 2] {
         [self.most(), self.kernels.get(1).map_or(1, |&(count, _)| count)]
     }

@@ -600,10 +600,10 @@ impl Matmul {
         let (shape, blocks) = (&self.shape, &self.blocks);
         let panels = match &self.row {
             Some(row) if !tiles.is_empty() => {
-                let whole = panels.start..panels.end.min(shape.n / self.panels.width).max(panels.start);
-                let pieces = Pieces::new(whole.clone(), [STREAMS; 2]).all().filter(|&piece| row.takes(piece));
-                self.row_pieces(row, buffers, batch, pieces);
-                whole.start + whole.len() / STREAMS * STREAMS..panels.end
+                let whole = panels.end.min(shape.n / self.panels.width).saturating_sub(panels.start);
+                let rest = panels.start + whole / STREAMS * STREAMS;
+                self.row_pieces(row, buffers, batch, Pieces::new(panels.start..rest, [STREAMS; 2]).all());
+                rest..panels.end
             }
             _ => panels,
         };
