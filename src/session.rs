@@ -9,6 +9,7 @@
 //! a step at a time.
 
 pub mod batch;
+pub mod beams;
 mod ceiling;
 pub mod compile;
 pub mod decoder;

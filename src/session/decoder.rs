@@ -251,10 +251,24 @@ impl Decoder {
     ///
     /// [`DecoderError::Memory`] where the session has too little memory left.
     pub fn cache(&self, sequences: usize, room: usize, most: usize) -> Result<DecoderCache, DecoderError> {
+        self.check_apart(sequences)?;
         self.cache_beside(sequences, room, most, Vec::new())
     }
 
-    /// As [`Decoder::cache`], for texts whose steps get these tensors, in the order of [`Decoder::beside`].
+    /// Whether a cache may have that many sequences of different lengths.
+    ///
+    /// # Errors
+    ///
+    /// [`DecoderError::Cache`] where it may not.
+    pub(super) fn check_apart(&self, sequences: usize) -> Result<(), DecoderError> {
+        match sequences > 1 && self.roles.counts_one {
+            true => Err(DecoderError::Cache("the model counts positions of one sequence for all".to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    /// As [`Decoder::cache`], for texts whose steps get these tensors, in the order of [`Decoder::beside`]. Where
+    /// [`Decoder::check_apart`] refuses them, all sequences must have one length.
     pub(super) fn cache_beside(
         &self,
         sequences: usize,
@@ -267,9 +281,6 @@ impl Decoder {
         }
         if sequences == 0 {
             return Err(DecoderError::Cache("it is for no sequence".to_owned()));
-        }
-        if sequences > 1 && self.roles.counts_one {
-            return Err(DecoderError::Cache("the model counts positions of one sequence for all".to_owned()));
         }
         let page = most.clamp(1, PAGE);
         let of_sequence = room.clamp(1, most.max(1)).div_ceil(page);

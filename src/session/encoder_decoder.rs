@@ -16,7 +16,7 @@ use kiln_model::Graph;
 use kiln_model::ir::{Dim, ValueId};
 use kiln_model::onnx;
 use kiln_tensor::threads::Threads;
-use kiln_tensor::{DType, Tensor, TensorSpec};
+use kiln_tensor::{BufferPool, DType, Tensor, TensorError, TensorSpec};
 
 use super::compile::{input_ports, output_ports};
 use super::decoder::choose::likeliest;
@@ -141,7 +141,7 @@ pub struct EncoderDecoder {
 
 /// Tensors that the decoder gets for the texts that an encoder has read.
 pub struct Encoded {
-    decoder: Arc<Decoder>,
+    pub(super) decoder: Arc<Decoder>,
     sequences: usize,
     beside: Vec<Tensor>,
 }
@@ -299,7 +299,23 @@ impl Encoded {
     ///
     /// As [`Decoder::cache`].
     pub fn cache(&self, room: usize, most: usize) -> Result<DecoderCache, DecoderError> {
+        self.decoder.check_apart(self.sequences)?;
         self.decoder.cache_beside(self.sequences, room, most, self.beside.clone())
+    }
+
+    /// An empty cache for `texts` texts of equal lengths about the only one that the encoder has read.
+    pub(super) fn cache_of(&self, texts: usize, room: usize, most: usize) -> Result<DecoderCache, DecoderError> {
+        let pool = &self.decoder.session().kept.buffers;
+        let beside = self.beside.iter().map(|tensor| repeated(tensor, texts, pool)).collect::<Result<_, _>>()?;
+        self.decoder.cache_beside(texts, room, most, beside)
+    }
+
+    /// Whether the encoder has read one text.
+    pub(super) fn check_one(&self) -> Result<(), DecoderError> {
+        match self.sequences {
+            1 => Ok(()),
+            texts => Err(DecoderError::Tokens(format!("the encoder has read {texts} texts, and one can be continued"))),
+        }
     }
 
     /// The likeliest of the tokens `among` behind `start`, the first token of each text; of equals the first. Whisper
@@ -336,10 +352,7 @@ impl Encoded {
     ///
     /// As [`Generator::new`], and [`DecoderError::Tokens`] where the encoder has read several texts.
     pub fn generator(&self, options: GenerateOptions) -> Result<Generator<Arc<Decoder>>, DecoderError> {
-        if self.sequences != 1 {
-            let texts = self.sequences;
-            return Err(DecoderError::Tokens(format!("the encoder has read {texts} texts, and one can be continued")));
-        }
+        self.check_one()?;
         let cache = self.cache(ROOM.min(options.context), options.context)?;
         Generator::over(Arc::clone(&self.decoder), cache, options)
     }
@@ -419,6 +432,17 @@ fn ones(sequences: usize, length: usize) -> Result<Tensor, DecoderError> {
     let mut ones = Tensor::zeros(TensorSpec::new(DType::I64, [sequences, length]))?;
     ones.as_mut_slice::<i64>()?.fill(1);
     Ok(ones)
+}
+
+/// A tensor of one sequence, `times` times.
+fn repeated(tensor: &Tensor, times: usize, pool: &Arc<BufferPool>) -> Result<Tensor, TensorError> {
+    let sizes = tensor.shape().iter().skip(1).copied();
+    let mut all = Tensor::from_pool(pool, TensorSpec::new(tensor.dtype(), std::iter::once(times).chain(sizes)))?;
+    let bytes = tensor.bytes();
+    if !bytes.is_empty() {
+        all.bytes_mut().chunks_exact_mut(bytes.len()).for_each(|own| own.copy_from_slice(bytes));
+    }
+    Ok(all)
 }
 
 /// The model of steps, whose outputs are logits and its own cache, and its inputs that are the same in all steps.

@@ -118,19 +118,12 @@ impl Chooser {
     ///
     /// As [`Chooser::choose`]; [`ChoiceError::Nothing`] also where the lists have all possible tokens.
     pub fn choose_but(&mut self, logits: &[f32], text: &[i64], not: &[&[i64]]) -> Result<i64, ChoiceError> {
-        let refused = logits.iter().position(|&logit| logit.is_nan() || logit == f32::INFINITY);
-        if let Some(token) = refused {
-            return Err(ChoiceError::Logit { token, value: logits[token] });
-        }
+        check(logits)?;
         let mut scores = std::mem::take(&mut self.scores);
         scores.clear();
         scores.extend_from_slice(logits);
         self.penalise(&mut scores, text);
-        for &token in not.iter().copied().flatten() {
-            if let Some(score) = usize::try_from(token).ok().and_then(|token| scores.get_mut(token)) {
-                *score = f32::NEG_INFINITY;
-            }
-        }
+        suppress(&mut scores, not);
         let likeliest = likeliest(&scores).ok_or(ChoiceError::Nothing(scores.len()));
         let chosen = likeliest.map(|first| match self.sampling.temperature {
             0.0 => first,
@@ -138,6 +131,29 @@ impl Chooser {
         });
         self.scores = scores;
         Ok(chosen? as i64)
+    }
+
+    /// The logarithms of the tokens' probabilities after `text`, to which the penalty is then applied; those of the tokens
+    /// in the lists are negative infinity.
+    ///
+    /// # Errors
+    ///
+    /// [`ChoiceError::Logit`], and [`ChoiceError::Nothing`] where all logits are negative infinity.
+    pub(in crate::session) fn log_probabilities(
+        &mut self,
+        logits: &[f32],
+        text: &[i64],
+        not: &[&[i64]],
+        scores: &mut Vec<f32>,
+    ) -> Result<(), ChoiceError> {
+        check(logits)?;
+        let largest = likeliest(logits).map(|token| logits[token]).ok_or(ChoiceError::Nothing(logits.len()))?;
+        let sum = ln(sum_of_exps(logits, largest));
+        scores.clear();
+        scores.extend(logits.iter().map(|&logit| ((f64::from(logit) - f64::from(largest)) - sum) as f32));
+        self.penalise(scores, text);
+        suppress(scores, not);
+        Ok(())
     }
 
     fn penalise(&mut self, scores: &mut [f32], text: &[i64]) {
@@ -186,6 +202,21 @@ impl Chooser {
         });
         // The drawn number may be rounded up to the total, which no sum exceeds.
         drawn.or(kept.last()).map_or(0, |candidate| candidate.token)
+    }
+}
+
+/// Refuses logits that are no numbers or too large.
+fn check(logits: &[f32]) -> Result<(), ChoiceError> {
+    let refused = logits.iter().position(|&logit| logit.is_nan() || logit == f32::INFINITY);
+    refused.map_or(Ok(()), |token| Err(ChoiceError::Logit { token, value: logits[token] }))
+}
+
+/// Makes the tokens of some lists impossible. Tokens without a score are ignored.
+fn suppress(scores: &mut [f32], not: &[&[i64]]) {
+    for &token in not.iter().copied().flatten() {
+        if let Some(score) = usize::try_from(token).ok().and_then(|token| scores.get_mut(token)) {
+            *score = f32::NEG_INFINITY;
+        }
     }
 }
 
@@ -243,7 +274,7 @@ pub(in crate::session) fn likeliest(logits: &[f32]) -> Option<usize> {
 }
 
 /// The exponential function, for numbers up to 0. Its relative error is below 1e-15.
-fn exp(x: f64) -> f64 {
+pub(in crate::session) fn exp(x: f64) -> f64 {
     // Too small to matter in a sum of weights.
     if x < -700.0 {
         return 0.0;
@@ -254,6 +285,40 @@ fn exp(x: f64) -> f64 {
     // At most 0.347 in size: the term after the last one is below 1e-17.
     let series = (1..=14).rev().fold(1.0, |sum, term| 1.0 + sum * rest / f64::from(term));
     series * f64::from_bits(((1023 + powers as i64) as u64) << 52)
+}
+
+/// The natural logarithm, for numbers from 1 on. Its absolute error is below 1e-15 of the larger of 1 and the result.
+pub(in crate::session) fn ln(x: f64) -> f64 {
+    // From the logarithm of the power of two: Halley's steps, each of which leaves the third power of the error.
+    let mut y = (x.to_bits() >> 52) as f64 - 1022.5;
+    y *= std::f64::consts::LN_2;
+    for _ in 0..4 {
+        let power = x * exp(-y);
+        y += 2.0 * (power - 1.0) / (power + 1.0);
+    }
+    y
+}
+
+/// The sum of exp(logit - largest), with a relative error below 1e-6, in loops that compilers make vectors of.
+fn sum_of_exps(logits: &[f32], largest: f32) -> f64 {
+    /// Adding it rounds a number to a whole one, which the lowest bits of the sum then hold.
+    const WHOLE: f32 = 1.5 * (1 << 23) as f32;
+    let term = |logit: f32| {
+        // Smaller terms do not matter in a sum of at least 1.
+        let power = ((logit - largest) * std::f32::consts::LOG2_E).max(-60.0);
+        let whole = power + WHOLE;
+        let rest = (power - (whole - WHOLE)) * std::f32::consts::LN_2;
+        let series = (1..=7).rev().fold(1.0f32, |sum, term| 1.0 + sum * rest * (1.0 / term as f32));
+        f32::from_bits(series.to_bits().wrapping_add(whole.to_bits() << 23))
+    };
+    let part = |part: &[f32]| {
+        let mut sums = [0f32; 16];
+        for chunk in part.chunks(16) {
+            chunk.iter().zip(&mut sums).for_each(|(&logit, sum)| *sum += term(logit));
+        }
+        sums.iter().copied().map(f64::from).sum::<f64>()
+    };
+    logits.chunks(1024).map(part).sum()
 }
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).

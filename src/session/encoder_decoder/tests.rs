@@ -5,6 +5,7 @@ mod small;
 
 use self::small::{FEATURES, Form, KINDS, Kind, LAYERS, WORDS, encoder, graphs, whole, with_past};
 use super::*;
+use crate::session::beams::Beams;
 use crate::session::decoder::choose::Sampling;
 
 fn options() -> SessionOptions {
@@ -108,6 +109,34 @@ fn texts_are_those_of_full_recomputation() {
             generator.map(Result::unwrap).collect::<Vec<i64>>()
         };
         assert_eq!(drawn(), drawn());
+    }
+}
+
+#[test]
+fn beams_find_the_likeliest_of_all_texts() {
+    for (kind, form) in KINDS.into_iter().flat_map(|kind| [(kind, Form::Apart), (kind, Form::Merged)]) {
+        let source = source(kind, 7);
+        let likely = |text: &[i64]| {
+            let logits: Vec<f64> = expected(kind, &source, text).into_iter().map(f64::from).collect();
+            let all = logits.iter().map(|logit| logit.exp()).sum::<f64>().ln();
+            logits.into_iter().map(|logit| logit - all).collect::<Vec<f64>>()
+        };
+        // All texts of two tokens and their sums, the likeliest first.
+        let mut texts = Vec::new();
+        for (first, sum) in likely(&[2, 5]).into_iter().enumerate() {
+            let second = likely(&[2, 5, first as i64]).into_iter().enumerate();
+            texts.extend(second.map(|(second, own)| (vec![first as i64, second as i64], sum + own)));
+        }
+        texts.sort_by(|one, other| other.1.total_cmp(&one.1));
+        let encoded = made(graphs(kind, form)).encode(&source, &RunOptions::default()).unwrap();
+        let options = GenerateOptions { max_tokens: 2, ..GenerateOptions::default() };
+        let beams = Beams { number: WORDS, ..Beams::default() };
+        let found = encoded.search(&[2, 5], &options, &beams).unwrap();
+        for (found, (tokens, sum)) in found.iter().zip(&texts) {
+            assert_eq!(&found.tokens, tokens, "{kind:?}, {form:?}");
+            assert!((found.score - sum / 2.0).abs() < 1e-4, "{kind:?}, {form:?}: {}", found.score);
+        }
+        assert_eq!(found.len(), WORDS);
     }
 }
 

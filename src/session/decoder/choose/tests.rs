@@ -201,3 +201,44 @@ fn a_tiny_temperature_is_the_likeliest() {
     assert_eq!(kept(Sampling { temperature: 1e-30, ..WARM }, &logits), [1]);
     assert_eq!(kept(Sampling { temperature: f32::MIN_POSITIVE, ..WARM }, &[1e30, -1e30]), [0]);
 }
+
+#[test]
+fn logarithms_of_probabilities_are_those_of_the_definition() {
+    let mut chooser = Chooser::new(Sampling::default()).unwrap();
+    for count in [1, 2, 16, 17, 1024, 5000] {
+        let spread = |at: usize| (at * 7919 % 1009) as f32 / 1009.0 * 90.0 - 70.0;
+        let mut logits: Vec<f32> = (0..count).map(spread).collect();
+        logits[count / 2] = f32::NEG_INFINITY;
+        logits[0] = 3.5;
+        let mut found = Vec::new();
+        chooser.log_probabilities(&logits, &[], &[], &mut found).unwrap();
+        let sum: f64 = logits.iter().map(|&logit| (f64::from(logit) - 3.5).exp()).sum();
+        for (&found, &logit) in found.iter().zip(&logits) {
+            let expected = f64::from(logit) - 3.5 - sum.ln();
+            assert!(f64::from(found) == expected || (f64::from(found) - expected).abs() < 2e-5, "{found}, {expected}");
+        }
+    }
+}
+
+#[test]
+fn penalties_and_lists_come_behind_the_logarithms() {
+    let penalty = Sampling { repetition_penalty: 2.0, ..Sampling::default() };
+    let mut chooser = Chooser::new(penalty).unwrap();
+    let mut found = Vec::new();
+    let half = 0.5f32.ln();
+    chooser.log_probabilities(&[0.0, 0.0, f32::NEG_INFINITY], &[1, 1, 9], &[&[-4, 3]], &mut found).unwrap();
+    assert_eq!(found, [half, 2.0 * half, f32::NEG_INFINITY]);
+    chooser.log_probabilities(&[1e30, 1e30], &[], &[&[0]], &mut found).unwrap();
+    assert_eq!(found, [f32::NEG_INFINITY, half]);
+    let mut refused = |logits: &[f32]| chooser.log_probabilities(logits, &[], &[], &mut found).unwrap_err();
+    assert_eq!(refused(&[f32::NEG_INFINITY]), ChoiceError::Nothing(1));
+    assert_eq!(refused(&[]), ChoiceError::Nothing(0));
+    assert!(matches!(refused(&[0.0, f32::NAN]), ChoiceError::Logit { token: 1, .. }));
+}
+
+#[test]
+fn the_logarithm_is_the_librarys_to_the_last_bits() {
+    for x in [1.0, 1.0 + 1e-12, 1.5, 2.0, std::f64::consts::E, 10.0, 4096.0, 1e9, 3e17] {
+        assert!((ln(x) - x.ln()).abs() <= 1e-15 * x.ln().max(1.0), "{x}: {} for {}", ln(x), x.ln());
+    }
+}

@@ -40,12 +40,12 @@ pub(in crate::session) fn model(window: Option<i64>, positions: bool) -> Graph {
 }
 
 /// A causal convolution of three positions before the two layers; its last two columns are a state.
-pub(super) fn hybrid() -> Graph {
+pub(in crate::session) fn hybrid() -> Graph {
     with_states(behind(None, false, convolved))
 }
 
 /// The convolution alone, without a cache.
-pub(super) fn recurrent() -> Graph {
+pub(in crate::session) fn recurrent() -> Graph {
     let mut build = GraphBuilder::new("recurrent", 21);
     let tokens = build.input("input_ids", DType::I64, ["batch", "new"].map(Dim::from));
     let table = weights(&mut build, &[WORDS, HIDDEN], 1);
