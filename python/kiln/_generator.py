@@ -19,7 +19,8 @@ class Generator(_Generator):
     ``top_k`` likeliest (0: of all), is one of the likeliest that together have ``top_p`` of the probability, and has at
     least ``min_p`` of the likeliest token's probability. The random numbers begin at ``seed``: the same logits and seed
     choose the same token on every machine. ``repetition_penalty`` applies to both ways. Tokens of ``suppress`` are
-    never chosen, and tokens of ``begin_suppress`` are never the first chosen token.
+    never chosen, and tokens of ``begin_suppress`` are never the first chosen token. With ``no_repeat_ngram`` above 0 the
+    text has no sequence of that many tokens twice, and at least ``min_tokens`` tokens are chosen before one of ``ends``.
 
     With ``lookup`` above 0, up to ``lookup`` tokens are proposed: those that followed the text's last ``lookup_ngram``
     tokens when these occurred before. The model reads the proposed tokens in one step; :attr:`lookup_stats` counts

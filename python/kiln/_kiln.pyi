@@ -13,6 +13,7 @@ __all__ = [
     "Encoded",
     "EncoderDecoder",
     "Finished",
+    "Hypothesis",
     "Metadata",
     "Pool",
     "Port",
@@ -225,6 +226,25 @@ class Decoder:
         time_limit: float | None = None,
         cancel: Cancel | None = None,
     ) -> NDArray[Any]: ...
+    def search(
+        self,
+        tokens: Iterable[SupportsIndex],
+        *,
+        beams: int = 4,
+        length_penalty: float = 1.0,
+        early_stopping: bool | Literal["never"] = False,
+        counted: int = 0,
+        ends: Sequence[int] = ...,
+        suppress: Sequence[int] = ...,
+        begin_suppress: Sequence[int] = ...,
+        no_repeat_ngram: int = 0,
+        min_tokens: int = 0,
+        max_tokens: int = 256,
+        context: int = 4096,
+        repetition_penalty: float = 1.0,
+        time_limit: float | None = None,
+        cancel: Cancel | None = None,
+    ) -> list[Hypothesis]: ...
     def stats(self) -> dict[str, dict[str, int]]: ...
     def cancel(self) -> None: ...
 
@@ -297,6 +317,25 @@ class Encoded:
     def bytes(self) -> int: ...
     def cache(self, *, room: int = 512, most: int = 4096) -> DecoderCache: ...
     def likeliest(self, start: int, among: Iterable[SupportsIndex]) -> list[int]: ...
+    def search(
+        self,
+        tokens: Iterable[SupportsIndex],
+        *,
+        beams: int = 4,
+        length_penalty: float = 1.0,
+        early_stopping: bool | Literal["never"] = False,
+        counted: int = 0,
+        ends: Sequence[int] = ...,
+        suppress: Sequence[int] = ...,
+        begin_suppress: Sequence[int] = ...,
+        no_repeat_ngram: int = 0,
+        min_tokens: int = 0,
+        max_tokens: int = 256,
+        context: int = 4096,
+        repetition_penalty: float = 1.0,
+        time_limit: float | None = None,
+        cancel: Cancel | None = None,
+    ) -> list[Hypothesis]: ...
 
 class _Generator:
     def __new__(
@@ -306,6 +345,8 @@ class _Generator:
         ends: Sequence[int] = ...,
         suppress: Sequence[int] = ...,
         begin_suppress: Sequence[int] = ...,
+        no_repeat_ngram: int = 0,
+        min_tokens: int = 0,
         max_tokens: int = 256,
         context: int = 4096,
         temperature: float = 0.0,
@@ -340,6 +381,8 @@ class Batch:
         ends: Sequence[int] = ...,
         suppress: Sequence[int] = ...,
         begin_suppress: Sequence[int] = ...,
+        no_repeat_ngram: int = 0,
+        min_tokens: int = 0,
         max_tokens: int = 256,
         context: int = 4096,
         temperature: float = 0.0,
@@ -360,6 +403,15 @@ class Batch:
     @property
     def idle(self) -> bool: ...
     def cancel(self) -> None: ...
+
+@final
+class Hypothesis:
+    @property
+    def tokens(self) -> list[int]: ...
+    @property
+    def score(self) -> float: ...
+    @property
+    def ended(self) -> Literal["token", "max_tokens", "context"]: ...
 
 @final
 class Finished:

@@ -76,8 +76,8 @@ impl Batch {
     /// kiln._errors.InputError: tokens: 9 in all, where the context has 8
     #[pyo3(
         signature = (tokens, **options),
-        text_signature = "($self, tokens, *, ends=(), suppress=(), begin_suppress=(), max_tokens=256, context=4096, \
-            temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0, seed=0)"
+        text_signature = "($self, tokens, *, ends=(), suppress=(), begin_suppress=(), no_repeat_ngram=0, \
+            min_tokens=0, max_tokens=256, context=4096, temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0, seed=0)"
     )]
     fn push(&self, py: Python<'_>, tokens: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<u64> {
         let (tokens, options) = (list(tokens)?, parse(options)?);

@@ -13,6 +13,7 @@ use crate::errors;
 use crate::interrupt::{Cancel, Watch};
 use crate::models::{self, Model};
 use crate::options;
+use crate::search::{self, Hypothesis};
 use crate::session;
 use crate::values;
 
@@ -139,6 +140,35 @@ impl Decoder {
         values::give(py, Value::Tensor(logits))
     }
 
+    /// Searches for the likeliest continuations of the tokens, and returns up to `beams` of them, the one of the highest
+    /// score first. A step continues `beams` texts, and keeps as many of the likeliest continuations.
+    ///
+    /// A text's score is the sum of the logarithms of its tokens' probabilities over their number to the power
+    /// `length_penalty`; that number includes the last `counted` tokens of the prompt. The search ends as soon as
+    /// `beams` texts have ended (`early_stopping=True`), when the likeliest text that goes on has no higher score at its
+    /// present length (False), or at any length ("never"). These are the rules of transformers. The other options are
+    /// those of `kiln.Generator`, except those that draw tokens, and `lookup`. `time_limit` applies to each step.
+    ///
+    /// >>> decoder = kiln.Decoder(language_model)
+    /// >>> found = decoder.search([1, 2, 3], beams=3, max_tokens=4)
+    /// >>> [len(text.tokens) for text in found]
+    /// [4, 4, 4]
+    /// >>> found[0].score >= found[1].score >= found[2].score
+    /// True
+    /// >>> decoder.search([1, 2, 3], beams=0)
+    /// Traceback (most recent call last):
+    /// kiln._errors.OptionError: choosing a token: beams is 0, which is not at least 1
+    #[pyo3(
+        signature = (tokens, **options),
+        text_signature = "($self, tokens, *, beams=4, length_penalty=1.0, early_stopping=False, counted=0, ends=(), \
+            suppress=(), begin_suppress=(), no_repeat_ngram=0, min_tokens=0, max_tokens=256, context=4096, \
+            repetition_penalty=1.0, time_limit=None, cancel=None)"
+    )]
+    fn search(&self, tokens: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<Hypothesis>> {
+        let search = |prompt: &[i64], options: &_, beams: &_| self.decoder.search(prompt, options, beams);
+        search::found(tokens, options, &self.calls, search)
+    }
+
     /// Counters, as in `kiln.Session.stats`.
     ///
     /// >>> kiln.Decoder(language_model).stats()["plans"]["failures"]
@@ -147,7 +177,7 @@ impl Decoder {
         session::stats(py, self.decoder.session())
     }
 
-    /// Ends every running call of `step`. Later calls are not affected.
+    /// Ends every running call of `step` and `search`. Later calls are not affected.
     ///
     /// >>> kiln.Decoder(language_model).cancel()          # usually from another thread
     fn cancel(&self) {

@@ -14,6 +14,7 @@ use crate::errors;
 use crate::interrupt::{Cancel, Watch};
 use crate::options;
 use crate::ports::Port;
+use crate::search::{self, Hypothesis};
 use crate::session;
 use crate::values;
 
@@ -100,7 +101,7 @@ impl EncoderDecoder {
         let options = RunOptions { time_limit, cancel: Some(watch.cancel()), ..RunOptions::default() };
         let encoded = py.detach(|| self.model.encode(&given, &options));
         let encoded = encoded.map_err(|error| watch.raised().unwrap_or_else(|| errors::decoder(py, &error)))?;
-        Ok(Encoded { encoded })
+        Ok(Encoded { encoded, calls: self.calls.clone() })
     }
 
     /// Appends a token to every sequence of a cache from `kiln.Encoded.cache`. Returns the logits after that token: an
@@ -155,7 +156,7 @@ impl EncoderDecoder {
         Ok(all)
     }
 
-    /// Ends every running call of `encode` and `step`. Later calls are not affected.
+    /// Ends every running call of `encode`, of `step`, and of `search` of the encoder's results. Later calls are not affected.
     ///
     /// >>> kiln.EncoderDecoder(translator).cancel()          # usually from another thread
     fn cancel(&self) {
@@ -172,6 +173,8 @@ impl EncoderDecoder {
 #[pyclass(frozen, module = "kiln")]
 pub(crate) struct Encoded {
     pub(crate) encoded: kiln::Encoded,
+    /// How often the model's requests were called off.
+    calls: Arc<AtomicU64>,
 }
 
 #[pymethods]
@@ -216,6 +219,26 @@ impl Encoded {
         let among = decoder::list(among)?;
         let found = py.detach(|| self.encoded.likeliest(start, &among, &RunOptions::default()));
         found.map_err(|error| errors::decoder(py, &error))
+    }
+
+    /// Searches for the likeliest texts about the encoder's only text or sound, as `kiln.Decoder.search` does. The tokens
+    /// begin with the model's `decoder_start_token_id`. If the model demands another token behind it
+    /// (`forced_bos_token_id`), `counted=1` counts that token in the length, as transformers do. Each beam has its own
+    /// copy of what the decoder reads of the encoder.
+    ///
+    /// >>> encoded = kiln.EncoderDecoder(translator).encode({"input_ids": [[1, 5, 2]]})
+    /// >>> best, second = encoded.search([0], beams=2, max_tokens=4)
+    /// >>> len(best.tokens), best.score > second.score
+    /// (4, True)
+    #[pyo3(
+        signature = (tokens, **options),
+        text_signature = "($self, tokens, *, beams=4, length_penalty=1.0, early_stopping=False, counted=0, ends=(), \
+            suppress=(), begin_suppress=(), no_repeat_ngram=0, min_tokens=0, max_tokens=256, context=4096, \
+            repetition_penalty=1.0, time_limit=None, cancel=None)"
+    )]
+    fn search(&self, tokens: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<Hypothesis>> {
+        let search = |prompt: &[i64], options: &_, beams: &_| self.encoded.search(prompt, options, beams);
+        search::found(tokens, options, &self.calls, search)
     }
 }
 

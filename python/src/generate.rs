@@ -25,6 +25,8 @@ pub(crate) fn parse(keywords: Option<&Bound<'_, PyDict>>) -> PyResult<GenerateOp
             "ends" => set(&mut options.ends, &value),
             "suppress" => set(&mut options.suppress, &value),
             "begin_suppress" => set(&mut options.begin_suppress, &value),
+            "no_repeat_ngram" => set(&mut options.no_repeat_ngram, &value),
+            "min_tokens" => set(&mut options.min_tokens, &value),
             "max_tokens" => set(&mut options.max_tokens, &value),
             "context" => set(&mut options.context, &value),
             "temperature" => set(&mut sampling.temperature, &value),
@@ -52,7 +54,7 @@ where
 }
 
 /// An error of the same type, with the option's name in its text.
-fn named(py: Python<'_>, option: &str, error: PyErr) -> PyErr {
+pub(crate) fn named(py: Python<'_>, option: &str, error: PyErr) -> PyErr {
     if !error.is_instance_of::<PyTypeError>(py) {
         return error;
     }
@@ -92,8 +94,8 @@ impl Generator {
     #[new]
     #[pyo3(
         signature = (decoder, *, time_limit=None, cancel=None, **options),
-        text_signature = "(decoder, *, ends=(), suppress=(), begin_suppress=(), max_tokens=256, context=4096, \
-            temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0, seed=0, lookup=0, lookup_ngram=2, \
+        text_signature = "(decoder, *, ends=(), suppress=(), begin_suppress=(), no_repeat_ngram=0, min_tokens=0, \
+            max_tokens=256, context=4096, temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0, seed=0, lookup=0, lookup_ngram=2, \
             time_limit=None, cancel=None)"
     )]
     fn new(

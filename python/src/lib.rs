@@ -1,9 +1,9 @@
 //! The native half of the Python package `kiln`: sessions over numpy arrays.
 //!
 //! [`session`] is the class that programs use, [`decoder`] and [`encoder_decoder`] those for language models,
-//! [`generate`] and [`batch`] those for texts, with [`options`] when they are made and [`interrupt`] while they run;
-//! [`pack`] writes packed models; [`values`] converts Python's values to a session's and back, and [`outputs`] binds
-//! outputs to Python's arrays; [`arrays`] is the memory that both share, and the only file here with unsafe code;
+//! [`generate`], [`batch`] and [`search`] those for texts, with [`options`] when they are made and [`interrupt`] while
+//! they run; [`pack`] writes packed models; [`values`] converts Python's values to a session's and back, and [`outputs`]
+//! binds outputs to Python's arrays; [`arrays`] is the memory that both share, and the only file here with unsafe code;
 //! [`models`] are the sources of a session's model, and Python reads [`members`]; [`remote`] are stores of records
 //! elsewhere; [`errors`] maps errors to exceptions. Code that needs no Rust is in `kiln/`, in Python.
 
@@ -24,6 +24,7 @@ mod outputs;
 mod pack;
 mod ports;
 mod remote;
+mod search;
 mod session;
 mod values;
 
@@ -49,6 +50,7 @@ fn _kiln(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<generate::Generator>()?;
     module.add_class::<batch::Batch>()?;
     module.add_class::<batch::Finished>()?;
+    module.add_class::<search::Hypothesis>()?;
     module.add_class::<encoder_decoder::EncoderDecoder>()?;
     module.add_class::<encoder_decoder::Encoded>()?;
     module.add_class::<options::Pool>()?;

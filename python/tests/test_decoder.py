@@ -162,6 +162,53 @@ def test_a_look_up_changes_no_text_and_is_counted(decoder: kiln.Decoder) -> None
     assert 0 < proposed and kept <= proposed and plain.lookup_stats == (0, 0)
 
 
+def test_a_search_finds_the_likeliest_of_all_texts(decoder: kiln.Decoder) -> None:
+    def likely(text: list[int]) -> np.ndarray:
+        logits = decoder.step(decoder.cache(), [text])[0].astype(np.float64)
+        return logits - np.log(np.exp(logits).sum())
+
+    first = likely(PROMPT)
+    all_texts = [
+        ([one, other], first[one] + second)
+        for one in range(WORDS)
+        for other, second in enumerate(likely([*PROMPT, one]))
+    ]
+    all_texts.sort(key=lambda text: -text[1])
+    found = decoder.search(PROMPT, beams=WORDS, max_tokens=2, length_penalty=0)
+    assert [text.tokens for text in found] == [tokens for tokens, _ in all_texts[:WORDS]]
+    np.testing.assert_allclose([text.score for text in found], [score for _, score in all_texts[:WORDS]], rtol=1e-4)
+    assert {text.ended for text in found} == {"max_tokens"}
+    # Where the likeliest first token ends a text, that text is the likeliest one by each rule of transformers.
+    end = int(first.argmax())
+    for rule in (True, False, "never"):
+        best = decoder.search(PROMPT, beams=2, ends=[end], max_tokens=9, length_penalty=0, early_stopping=rule)[0]
+        assert (best.tokens, best.ended) == ([], "token")
+    others = decoder.search(PROMPT, beams=2, max_tokens=5, no_repeat_ngram=1, ends=[3], min_tokens=5)[0].tokens
+    assert len({*PROMPT, *others}) == len(PROMPT) + len(others) == 10 and 3 not in others
+
+
+def test_what_a_search_cannot_do_is_refused(decoder: kiln.Decoder) -> None:
+    with pytest.raises(kiln.OptionError, match="beams is 0"):
+        decoder.search(PROMPT, beams=0)
+    with pytest.raises(kiln.OptionError, match="early_stopping"):
+        decoder.search(PROMPT, early_stopping="soon")
+    with pytest.raises(kiln.OptionError, match="length_penalty"):
+        decoder.search(PROMPT, length_penalty=float("nan"))
+    for other in ({"temperature": 1.0}, {"seed": 3}, {"lookup": 2}, {"width": 4}):
+        with pytest.raises(TypeError, match=next(iter(other))):
+            decoder.search(PROMPT, **other)
+    with pytest.raises(TypeError, match="beams"):
+        decoder.search(PROMPT, beams="four")
+    with pytest.raises(kiln.InputError, match="none to go on from"):
+        decoder.search([])
+    with pytest.raises(kiln.TimeLimitError):
+        decoder.search(PROMPT, time_limit=1e-9)
+    cancel = kiln.Cancel()
+    cancel.cancel()
+    with pytest.raises(kiln.CancelledError):
+        decoder.search(PROMPT, cancel=cancel)
+
+
 def test_texts_of_a_batch_say_what_each_says_alone(decoder: kiln.Decoder) -> None:
     batch = kiln.Batch(decoder, texts=3, context=512)
     prompts = {batch.push(PROMPT[at:], max_tokens=9): PROMPT[at:] for at in range(5)}

@@ -99,6 +99,29 @@ def test_texts_are_said_about_what_was_read_once(folder: Path, model: kiln.Encod
     assert asyncio.run(texts()) == [expected[1:]] * 2
 
 
+def test_a_search_finds_the_likeliest_of_all_texts(folder: Path, model: kiln.EncoderDecoder) -> None:
+    def likely(text: list[int]) -> np.ndarray:
+        logits = whole(folder, SOURCE, text)[0].astype(np.float64)
+        return logits - np.log(np.exp(logits).sum())
+
+    all_texts = [
+        ([one, other], first + second)
+        for one, first in enumerate(likely([3]))
+        for other, second in enumerate(likely([3, one]))
+    ]
+    all_texts.sort(key=lambda text: -text[1])
+    encoded = model.encode({"input_ids": SOURCE})
+    found = encoded.search([3], beams=WORDS, max_tokens=2)
+    assert [text.tokens for text in found] == [tokens for tokens, _ in all_texts[:WORDS]]
+    halves = [score / 2 for _, score in all_texts[:WORDS]]
+    np.testing.assert_allclose([text.score for text in found], halves, rtol=1e-4)
+    counted = encoded.search([3], beams=WORDS, max_tokens=2, counted=2)
+    np.testing.assert_allclose([text.score for text in counted], np.array(halves) / 2, rtol=1e-4)
+    two = model.encode({"input_ids": [[3, 1], [9, 4]]})
+    with pytest.raises(kiln.InputError, match="2 texts"):
+        two.search([3])
+
+
 def test_files_are_a_folder_or_a_list(folder: Path, tmp_path: Path) -> None:
     files = [folder / f"{name}.onnx" for name in ("encoder_model", "decoder_model", "decoder_with_past_model")]
     for given in (str(folder), files, [str(file) for file in files]):

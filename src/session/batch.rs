@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 
 use super::decoder::choose::Chooser;
 use super::decoder::{Decoder, DecoderCache, DecoderError};
+use super::generate::forbidden::Standing;
 use super::generate::{CHUNK, Ended, GenerateOptions, ROOM, chunk, keep};
 use super::{RunOptions, SessionError};
 
@@ -61,6 +62,8 @@ struct Text {
     chooser: Chooser,
     options: GenerateOptions,
     chosen: usize,
+    /// Tokens that would repeat a sequence.
+    repeated: Vec<i64>,
 }
 
 /// A text that has ended.
@@ -134,7 +137,7 @@ impl<D: Borrow<Decoder>> Batch<D> {
         }
         let id = self.next;
         self.next += 1;
-        let text = Text { id, tokens: prompt.to_vec(), chooser, options, chosen: 0 };
+        let text = Text { id, tokens: prompt.to_vec(), chooser, options, chosen: 0, repeated: Vec::new() };
         match text.ended() {
             Some(ended) => self.finished.push(text.finish(ended, None)),
             None => self.waiting.push_back(text),
@@ -285,7 +288,8 @@ impl<D: Borrow<Decoder>> Batch<D> {
             if self.cache.lengths()[sequence] < text.tokens.len() {
                 continue;
             }
-            let not = text.options.suppressed(text.chosen == 0);
+            let standing = Standing { text: &text.tokens, chosen: text.chosen, is_first: text.chosen == 0 };
+            let not = text.options.forbidden(standing, &mut text.repeated);
             let ended = match text.chooser.choose_but(&self.logits[at * words..][..words], &text.tokens, &not) {
                 Err(error) => Some((Ended::Failed, Some(error.into()))),
                 Ok(token) => {

@@ -18,6 +18,7 @@ use self::kept::{Candidate, Likeliest, Ranking};
 use super::decoder::choose::{ChoiceError, Chooser};
 use super::decoder::{Decoder, DecoderCache, DecoderError};
 use super::encoder_decoder::Encoded;
+use super::generate::forbidden::Standing;
 use super::generate::{Ended, GenerateOptions, ROOM, chunk, keep};
 
 /// How texts are searched.
@@ -131,11 +132,20 @@ fn searched(
         () if prompt.len() == options.context => return nothing(Ended::Context),
         () => {}
     }
-    let (running, logits) = (Vec::new(), Vec::new());
-    let ranking = Ranking::new(beams, options.max_tokens.min(options.context - prompt.len()));
-    let (cache, scores) = (cache()?, Vec::new());
-    let mut search =
-        Search { decoder, prompt, options, beams, cache, chooser, running, ranking, logits, words: 0, scores };
+    let mut search = Search {
+        decoder,
+        prompt,
+        options,
+        beams,
+        cache: cache()?,
+        chooser,
+        running: Vec::new(),
+        ranking: Ranking::new(beams, options.max_tokens.min(options.context - prompt.len())),
+        logits: Vec::new(),
+        words: 0,
+        scores: Vec::new(),
+        repeated: Vec::new(),
+    };
     search.begin()?;
     while search.choose()? {
         search.step()?;
@@ -181,6 +191,8 @@ struct Search<'a> {
     words: usize,
     /// Logarithms of the probabilities of a text's next tokens.
     scores: Vec<f32>,
+    /// Tokens that would repeat a sequence.
+    repeated: Vec<i64>,
 }
 
 impl Search<'_> {
@@ -214,14 +226,17 @@ impl Search<'_> {
         let mut candidates = Likeliest::new(self.beams.number.saturating_mul(2.max(1 + ends.len())));
         for (beam, text) in self.running.iter().enumerate() {
             let all = [self.prompt, &text.tokens].concat();
-            let not = self.options.suppressed(text.tokens.is_empty());
+            let standing = Standing { text: &all, chosen: text.tokens.len(), is_first: text.tokens.is_empty() };
+            let not = self.options.forbidden(standing, &mut self.repeated);
             let row = &self.logits[text.sequence * self.words..][..self.words];
             self.chooser.log_probabilities(row, &all, &not, &mut self.scores)?;
             candidates.add(beam, text.sum, &self.scores);
         }
         let candidates = candidates.in_order();
         if candidates.is_empty() {
-            return Err(DecoderError::Choice(ChoiceError::Nothing(self.words)));
+            // No text can go on: those that have ended are what there is.
+            let nothing = ChoiceError::Nothing(self.words);
+            return if self.ranking.is_empty() { Err(DecoderError::Choice(nothing)) } else { Ok(false) };
         }
         let length = self.running[0].tokens.len() + 1;
         let ended = |candidate: &Candidate| match () {

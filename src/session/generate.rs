@@ -1,5 +1,6 @@
 //! One text that a language model continues: an iterator of tokens over a decoder, its cache and a chooser.
 
+pub(in crate::session) mod forbidden;
 pub(crate) mod lookup;
 #[cfg(test)]
 mod tests;
@@ -10,6 +11,7 @@ use std::ops::Range;
 use kiln_tensor::compact::{widen, widens};
 use kiln_tensor::{DType, Tensor};
 
+use self::forbidden::Standing;
 use self::lookup::{Ahead, Lookup, LookupStats};
 use super::RunOptions;
 use super::decoder::choose::{Chooser, Sampling};
@@ -32,6 +34,10 @@ pub struct GenerateOptions {
     pub suppress: Vec<i64>,
     /// Tokens that are never chosen first in a text.
     pub begin_suppress: Vec<i64>,
+    /// The length of the sequences of tokens that no text has twice, those of the prompt included; 0 forbids none.
+    pub no_repeat_ngram: usize,
+    /// The fewest tokens that are chosen after the last append before one of `ends`.
+    pub min_tokens: usize,
     /// The most tokens that are chosen after the last append.
     pub max_tokens: usize,
     /// The most tokens of the whole text: the model's limit.
@@ -50,18 +56,13 @@ impl Default for GenerateOptions {
             ends: Vec::new(),
             suppress: Vec::new(),
             begin_suppress: Vec::new(),
+            no_repeat_ngram: 0,
+            min_tokens: 0,
             max_tokens: 256,
             context: 4096,
             run: RunOptions::default(),
             lookup: None,
         }
-    }
-}
-
-impl GenerateOptions {
-    /// Lists of tokens that may not be chosen now.
-    pub(super) fn suppressed(&self, is_first: bool) -> [&[i64]; 2] {
-        [&self.suppress, if is_first { &self.begin_suppress } else { &[] }]
     }
 }
 
@@ -107,6 +108,8 @@ pub struct Generator<D: Borrow<Decoder>> {
     ended: Option<Ended>,
     /// Logits after the text and after each proposed token.
     logits: Vec<f32>,
+    /// Tokens that would repeat a sequence.
+    repeated: Vec<i64>,
     /// Proposed tokens that the cache has.
     ahead: Ahead,
     stats: LookupStats,
@@ -149,6 +152,7 @@ impl<D: Borrow<Decoder>> Generator<D> {
             is_begun: false,
             ended: None,
             logits: Vec::new(),
+            repeated: Vec::new(),
             ahead: Ahead::default(),
             stats: LookupStats::default(),
         })
@@ -202,7 +206,8 @@ impl<D: Borrow<Decoder>> Generator<D> {
             return Ok(Err(Ended::Context));
         }
         let row = self.read()?;
-        let not = self.options.suppressed(!self.is_begun);
+        let standing = Standing { text: &self.text, chosen: self.chosen, is_first: !self.is_begun };
+        let not = self.options.forbidden(standing, &mut self.repeated);
         let token = self.chooser.choose_but(&self.logits[row], &self.text, &not)?;
         self.text.push(token);
         self.is_begun = true;

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use kiln::session::Port;
 use kiln::{
-    Decoder, DecoderError, EncoderDecoder, Ended, GenerateOptions, Generator, Lookup, Sampling, Session,
-    SessionOptions, Tensor,
+    BeamStop, Beams, Decoder, DecoderError, EncoderDecoder, Ended, GenerateOptions, Generator, Hypothesis, Lookup,
+    RunOptions, Sampling, Session, SessionOptions, Tensor,
 };
 use tokenizers::Tokenizer;
 
@@ -61,6 +61,9 @@ pub(crate) struct Args {
     /// Most tokens to generate; the text also ends with the model's context
     #[arg(long, value_name = "N", default_value_t = 256)]
     max_tokens: usize,
+    /// Fewest tokens to generate before one that ends the text [default: what min_length of the folder leaves]
+    #[arg(long, value_name = "N")]
+    min_tokens: Option<usize>,
     /// End the output before this text; may be given several times
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     stop: Vec<String>,
@@ -89,8 +92,21 @@ pub(crate) struct Args {
 #[command(next_help_heading = "Choosing tokens")]
 struct ChoiceArgs {
     /// Always take the likeliest token; this is the default unless a flag below or the folder says otherwise
-    #[arg(long, conflicts_with_all = ["temperature", "top_k", "top_p", "min_p", "seed"])]
+    #[arg(long, conflicts_with_all = ["temperature", "top_k", "top_p", "min_p", "seed", "beams"])]
     greedy: bool,
+    /// Search for the text of the highest score, continuing N texts at the same time; it is shown when it is found
+    #[arg(long, value_name = "N", conflicts_with_all = ["temperature", "top_k", "top_p", "min_p", "seed"])]
+    beams: Option<usize>,
+    /// With beams: divide a text's score by its number of tokens to this power [default: the folder's, or 1]
+    #[arg(long, value_name = "P", allow_hyphen_values = true)]
+    length_penalty: Option<f32>,
+    /// With beams: end when as many texts as beams have ended (true), when no text can end with a higher score (never),
+    /// or between both (false) [default: the folder's, or false]
+    #[arg(long, value_name = "WHEN", value_parser = early)]
+    early_stopping: Option<BeamStop>,
+    /// Let no sequence of N tokens occur twice; 0 lets all [default: the folder's, or 0]
+    #[arg(long, value_name = "N")]
+    no_repeat_ngram: Option<usize>,
     /// Draw tokens by their probabilities after dividing the logits by T; 0 is --greedy
     #[arg(long, value_name = "T")]
     temperature: Option<f32>,
@@ -114,19 +130,59 @@ struct ChoiceArgs {
 impl ChoiceArgs {
     /// The flags, completed by the folder's settings.
     fn sampling(&self, search: &Search) -> Sampling {
-        let &ChoiceArgs { greedy, temperature, top_k, top_p, min_p, repetition_penalty, seed } = self;
-        if greedy {
+        let wish = self.wish();
+        if self.greedy || self.beams.is_some() {
             let search = Search { do_sample: false, ..*search };
-            return search.sampling(&Wish { repetition_penalty, ..Wish::default() });
+            return search.sampling(&Wish { repetition_penalty: wish.repetition_penalty, ..Wish::default() });
         }
-        search.sampling(&Wish { temperature, top_k, top_p, min_p, repetition_penalty, seed })
+        search.sampling(&wish)
+    }
+
+    fn wish(&self) -> Wish {
+        let &ChoiceArgs { temperature, top_k, top_p, min_p, repetition_penalty, seed, .. } = self;
+        Wish { temperature, top_k, top_p, min_p, repetition_penalty, seed }
+    }
+
+    /// How texts are searched, where the flags or the folder ask for several beams. Flags that draw tokens ask for none.
+    fn search(&self, search: &Search, counted: usize) -> Outcome<Option<Beams>> {
+        let number = match self.beams {
+            Some(beams) => Some(beams),
+            None if self.greedy || self.wish().draws() => None,
+            None => search.beams()?,
+        };
+        let default = Beams::default();
+        // One beam takes the likeliest tokens.
+        Ok(number.filter(|&number| number != 1).map(|number| Beams {
+            number,
+            length_penalty: self.length_penalty.or(search.length_penalty).unwrap_or(default.length_penalty),
+            stop: self.early_stopping.or(search.early_stopping.map(BeamStop::from)).unwrap_or(default.stop),
+            counted,
+        }))
+    }
+}
+
+/// A value of `--early-stopping`.
+fn early(text: &str) -> Result<BeamStop, &'static str> {
+    match text {
+        "true" => Ok(BeamStop::Full),
+        "false" => Ok(BeamStop::Unlikely),
+        "never" => Ok(BeamStop::Impossible),
+        _ => Err("it is true, false or never"),
     }
 }
 
 impl Args {
-    /// How tokens are proposed from the text, if that was asked for.
-    fn lookup(&self) -> Option<Lookup> {
-        self.lookup.map(|tokens| Lookup { tokens, ngram: self.lookup_ngram })
+    /// How a text is continued that begins with `begun` tokens, by the flags and what the folder says.
+    fn text(&self, search: &Search, begun: usize) -> GenerateOptions {
+        let left = search.min_length.unwrap_or(0).saturating_sub(begun);
+        GenerateOptions {
+            sampling: self.choice.sampling(search),
+            no_repeat_ngram: self.choice.no_repeat_ngram.or(search.no_repeat_ngram_size).unwrap_or(0),
+            min_tokens: self.min_tokens.unwrap_or(left),
+            max_tokens: self.max_tokens,
+            lookup: self.lookup.map(|tokens| Lookup { tokens, ngram: self.lookup_ngram }),
+            ..GenerateOptions::default()
+        }
     }
 }
 
@@ -155,23 +211,17 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
         return Err(Failure::usage(format!("{flag} is for folders of an encoder and a decoder")));
     }
     let folder = match !is_built && hub::is_hub(&args.model) {
-        true => {
-            let folder = hub::read(&args.model, args.model_file.as_deref())?;
-            check_beams(args, &folder.search)?;
-            folder
-        }
+        true => hub::read(&args.model, args.model_file.as_deref())?,
         false => Folder::read(&args.model)?,
     };
+    let beams = args.choice.search(&folder.search, 0).map_err(|failure| greedily(failure, args))?;
     let path = args.model.join("tokenizer.json");
     let tokenizer = read_tokenizer(&path)?;
     let prompt = prompt(args, &folder, &tokenizer)?;
     let generate = GenerateOptions {
-        sampling: args.choice.sampling(&folder.search),
         ends: folder.ends.clone(),
-        max_tokens: args.max_tokens,
         context: folder.context,
-        lookup: args.lookup(),
-        ..GenerateOptions::default()
+        ..args.text(&folder.search, prompt.len())
     };
 
     let name = || folder.model.display().to_string();
@@ -183,22 +233,27 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     let decoder = decoder.map_err(failed)?;
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
 
-    let mut generator = Generator::new(&decoder, generate).map_err(failed)?;
-    generator.append(&prompt).map_err(|error| Failure::from(error).context("--prompt"))?;
     let timing = Timing { load_ms, prompt: Some(prompt.len()), begun: Instant::now(), first: None, tokens: 0 };
-    say(args, &tokenizer, &mut generator, timing, screen).map_err(|failure| failure.context(name()))?;
+    let said = match beams {
+        Some(beams) => {
+            let found = decoder.search(&prompt, &generate, &beams).map_err(failed)?;
+            show(args, &tokenizer, found, &beams, timing, screen)
+        }
+        None => {
+            let mut generator = Generator::new(&decoder, generate).map_err(failed)?;
+            generator.append(&prompt).map_err(|error| Failure::from(error).context("--prompt"))?;
+            say(args, &tokenizer, &mut generator, timing, screen)
+        }
+    };
+    said.map_err(|failure| failure.context(name()))?;
     save(decoder.session())
 }
 
-/// Refuses a folder that asks for beam search, unless the flags ask for greedy decoding.
-fn check_beams(args: &Args, search: &Search) -> Outcome {
-    if args.choice.greedy {
-        return Ok(());
-    }
-    search.check_beams().map_err(|refused| {
-        let what = format!("{}; --greedy takes the likeliest tokens", refused.line().unwrap_or_default());
-        Failure::new(refused.code(), anyhow::anyhow!(what))
-    })
+/// Says how a folder is used that asks for what no search does.
+fn greedily(refused: Failure, args: &Args) -> Failure {
+    let what = refused.line().unwrap_or_default();
+    let what = format!("{}: {what}; --greedy takes the likeliest tokens, and --beams searches", args.model.display());
+    Failure::new(refused.code(), anyhow::anyhow!(what))
 }
 
 /// Has the encoder read the prompt or features, and writes the decoder's text.
@@ -206,7 +261,6 @@ fn answer(args: &Args, exported: &Exported, options: &SessionOptions, screen: &m
     if args.chat {
         return Err(Failure::usage("--chat is for models that continue a text, and this one has an encoder"));
     }
-    check_beams(args, &exported.search)?;
     let tokenizer = read_tokenizer(&args.model.join("tokenizer.json"))?;
     let prompt = match &args.prompt {
         Some(prompt) => Some(tokens(&tokenizer, prompt, true, "--prompt")?),
@@ -215,20 +269,11 @@ fn answer(args: &Args, exported: &Exported, options: &SessionOptions, screen: &m
     if prompt.as_ref().is_some_and(Vec::is_empty) {
         return Err(Failure::usage("--prompt has no tokens"));
     }
-    let forced = match &args.decoder_prompt {
-        Some(prompt) => Forced::Tokens(tokens(&tokenizer, prompt, false, "--decoder-prompt")?),
-        None => exported.forced()?.clone(),
+    let (forced, counted) = match &args.decoder_prompt {
+        Some(prompt) => (Forced::Tokens(tokens(&tokenizer, prompt, false, "--decoder-prompt")?), 0),
+        None => (exported.forced()?.clone(), exported.counted),
     };
-    let generate = GenerateOptions {
-        sampling: args.choice.sampling(&exported.search),
-        ends: exported.ends.clone(),
-        suppress: exported.suppress.clone(),
-        begin_suppress: exported.begin_suppress.clone(),
-        max_tokens: args.max_tokens,
-        context: exported.context,
-        lookup: args.lookup(),
-        ..GenerateOptions::default()
-    };
+    let beams = args.choice.search(&exported.search, counted).map_err(|failure| greedily(failure, args))?;
     let failed = |error: DecoderError| Failure::from(error).context(args.model.display().to_string());
     let spinner = Progress::spinner(format!("loading {}", args.model.display()));
     let start = Instant::now();
@@ -239,19 +284,35 @@ fn answer(args: &Args, exported: &Exported, options: &SessionOptions, screen: &m
     let count = prompt.as_ref().map(Vec::len);
     let given = given(args, model.inputs(), prompt)?;
     let given: Vec<(&str, Tensor)> = given.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
-    let encoded = model.encode(&given, &generate.run).map_err(failed)?;
+    let run = RunOptions::default();
+    let encoded = model.encode(&given, &run).map_err(failed)?;
     let mut begin = vec![exported.start];
     match forced {
         Forced::Tokens(tokens) => begin.extend(tokens),
         Forced::Language { languages, then } => {
-            begin.extend(encoded.likeliest(exported.start, &languages, &generate.run).map_err(failed)?);
+            begin.extend(encoded.likeliest(exported.start, &languages, &run).map_err(failed)?);
             begin.extend(then);
         }
     }
-    let mut generator = encoded.generator(generate).map_err(failed)?;
-    generator.append(&begin).map_err(failed)?;
+    let generate = GenerateOptions {
+        ends: exported.ends.clone(),
+        suppress: exported.suppress.clone(),
+        begin_suppress: exported.begin_suppress.clone(),
+        context: exported.context,
+        ..args.text(&exported.search, begin.len())
+    };
     let timing = Timing { load_ms, prompt: count, begun, first: None, tokens: 0 };
-    let said = say(args, &tokenizer, &mut generator, timing, screen);
+    let said = match beams {
+        Some(beams) => {
+            let found = encoded.search(&begin, &generate, &beams).map_err(failed)?;
+            show(args, &tokenizer, found, &beams, timing, screen)
+        }
+        None => {
+            let mut generator = encoded.generator(generate).map_err(failed)?;
+            generator.append(&begin).map_err(failed)?;
+            say(args, &tokenizer, &mut generator, timing, screen)
+        }
+    };
     said.map_err(|failure| failure.context(args.model.display().to_string()))?;
     model.sessions().into_iter().try_for_each(save)
 }
@@ -289,19 +350,35 @@ fn say<D: Borrow<Decoder>>(
     mut timing: Timing,
     screen: &mut dyn Write,
 ) -> Outcome {
-    let ended = continued(args, tokenizer, generator, &mut timing, screen);
-    // The text so far has a line of its own, also if an error follows.
-    if timing.tokens > 0 || ended.is_ok() {
-        writeln!(screen)?;
-        screen.flush()?;
-    }
-    let ended = ended?;
+    let is_stopped = written(args, tokenizer, &mut *generator, &mut timing, screen)?;
+    let ended = if is_stopped { End::Stop } else { End::Ended(generator.ended()) };
     let mut notes = std::io::stderr().lock();
     writeln!(notes, "{}", timing.line(ended))?;
     if args.lookup.is_some() {
         let stats = generator.lookup_stats();
         writeln!(notes, "{} of {} proposed tokens were chosen", stats.kept, stats.proposed)?;
     }
+    Ok(())
+}
+
+/// Writes the best of the texts that a search has found, and the times.
+fn show(
+    args: &Args,
+    tokenizer: &Tokenizer,
+    found: Vec<Hypothesis>,
+    beams: &Beams,
+    mut timing: Timing,
+    screen: &mut dyn Write,
+) -> Outcome {
+    let milliseconds = timing.begun.elapsed().as_secs_f64() * 1e3;
+    let count = found.len();
+    let Some(best) = found.into_iter().next() else {
+        return Err(Failure::new(Code::Failed, anyhow::anyhow!("the search has found no text")));
+    };
+    let is_stopped = written(args, tokenizer, best.tokens.into_iter().map(Ok), &mut timing, screen)?;
+    let end = if is_stopped { End::Stop } else { End::Ended(Some(best.ended)) };
+    let score = format!("score {:.4}, the highest of {count} texts by {} beams", best.score, beams.number);
+    writeln!(std::io::stderr().lock(), "{}", timing.line_of_search(milliseconds, &score, end))?;
     Ok(())
 }
 
@@ -347,14 +424,42 @@ enum End {
     Ended(Option<Ended>),
 }
 
-/// Writes the model's text.
-fn continued<D: Borrow<Decoder>>(
+impl std::fmt::Display for End {
+    fn fmt(&self, text: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            End::Stop => text.write_str("a stop text"),
+            End::Ended(Some(Ended::Token(token))) => write!(text, "token {token}"),
+            End::Ended(Some(Ended::MaxTokens)) => text.write_str("--max-tokens"),
+            End::Ended(Some(Ended::Context)) => text.write_str("the model's context"),
+            End::Ended(_) => text.write_str("an error"),
+        }
+    }
+}
+
+/// Writes the text of these tokens on a line of its own, also if an error follows. Returns whether a stop text ended it.
+fn written(
     args: &Args,
     tokenizer: &Tokenizer,
-    generator: &mut Generator<D>,
+    tokens: impl Iterator<Item = Result<i64, DecoderError>>,
     timing: &mut Timing,
     screen: &mut dyn Write,
-) -> Outcome<End> {
+) -> Outcome<bool> {
+    let is_stopped = continued(args, tokenizer, tokens, timing, screen);
+    if timing.tokens > 0 || is_stopped.is_ok() {
+        writeln!(screen)?;
+        screen.flush()?;
+    }
+    is_stopped
+}
+
+/// Writes the text of these tokens as they come. Returns whether a stop text ended it.
+fn continued(
+    args: &Args,
+    tokenizer: &Tokenizer,
+    tokens: impl Iterator<Item = Result<i64, DecoderError>>,
+    timing: &mut Timing,
+    screen: &mut dyn Write,
+) -> Outcome<bool> {
     let (mut pieces, mut stops) = (Pieces::default(), Stops::new(args.stop.clone()));
     let decode = |tokens: &[u32]| {
         tokenizer.decode(tokens, true).map_err(|error| Failure::new(Code::Failed, anyhow::anyhow!("{error}")))
@@ -363,24 +468,24 @@ fn continued<D: Borrow<Decoder>>(
         screen.write_all(text.as_bytes())?;
         Ok(screen.flush()?)
     };
-    for token in &mut *generator {
+    for token in tokens {
         let token = token?;
         timing.token();
         let token = u32::try_from(token).failed(|| format!("token {token}"))?;
         let piece = pieces.push(token, decode)?;
         show(&stops.push(&piece), screen)?;
         if stops.found() {
-            return Ok(End::Stop);
+            return Ok(true);
         }
     }
     let rest = pieces.finish(decode)?;
     let rest = stops.push(&rest);
     show(&rest, screen)?;
     if stops.found() {
-        return Ok(End::Stop);
+        return Ok(true);
     }
     show(&stops.finish(), screen)?;
-    Ok(End::Ended(generator.ended()))
+    Ok(false)
 }
 
 /// The times of a text.
@@ -404,24 +509,32 @@ impl Timing {
     }
 
     fn line(&self, end: End) -> String {
-        let end = match end {
-            End::Stop => "a stop text".to_owned(),
-            End::Ended(Some(Ended::Token(token))) => format!("token {token}"),
-            End::Ended(Some(Ended::MaxTokens)) => "--max-tokens".to_owned(),
-            End::Ended(Some(Ended::Context)) => "the model's context".to_owned(),
-            End::Ended(_) => "an error".to_owned(),
-        };
         let first = self.first.unwrap_or(0.0);
         let later = self.tokens.saturating_sub(1);
         let rest = self.begun.elapsed().as_secs_f64() - first / 1e3;
         let rate = if later > 0 { format!(", then {:.1} tokens/s", later as f64 / rest) } else { String::new() };
-        let prompt = self.prompt.map_or_else(String::new, |count| format!("{count} tokens of the prompt, "));
         format!(
-            "loaded in {} ms; {prompt}first token after {} ms; {} tokens{rate}; ended by {end}",
+            "loaded in {} ms; {}first token after {} ms; {} tokens{rate}; ended by {end}",
             milliseconds(self.load_ms),
+            self.of_prompt(),
             milliseconds(first),
             self.tokens,
         )
+    }
+
+    /// The line of a text that came as a whole, after so many milliseconds.
+    fn line_of_search(&self, took: f64, score: &str, end: End) -> String {
+        format!(
+            "loaded in {} ms; {}{} tokens after {} ms, {score}; ended by {end}",
+            milliseconds(self.load_ms),
+            self.of_prompt(),
+            self.tokens,
+            milliseconds(took),
+        )
+    }
+
+    fn of_prompt(&self) -> String {
+        self.prompt.map_or_else(String::new, |count| format!("{count} tokens of the prompt, "))
     }
 }
 
@@ -438,7 +551,32 @@ mod tests {
             min_p: None,
             repetition_penalty: None,
             seed: None,
+            beams: None,
+            length_penalty: None,
+            early_stopping: None,
+            no_repeat_ngram: None,
         }
+    }
+
+    #[test]
+    fn beams_are_those_of_the_flags_or_else_of_the_folder() {
+        let folder = Search { num_beams: Some(5), length_penalty: Some(0.6), ..Search::default() };
+        let beams = choice().search(&folder, 1).unwrap().unwrap();
+        assert_eq!(beams, Beams { number: 5, length_penalty: 0.6, stop: BeamStop::Unlikely, counted: 1 });
+        let flags = ChoiceArgs { beams: Some(3), early_stopping: Some(BeamStop::Full), ..choice() };
+        let beams = flags.search(&folder, 0).unwrap().unwrap();
+        assert_eq!(beams, Beams { number: 3, length_penalty: 0.6, stop: BeamStop::Full, counted: 0 });
+        assert_eq!(flags.search(&Search::default(), 0).unwrap(), Some(Beams { length_penalty: 1.0, ..beams }));
+        let none = [
+            ChoiceArgs { greedy: true, ..choice() },
+            ChoiceArgs { beams: Some(1), ..choice() },
+            ChoiceArgs { temperature: Some(0.5), ..choice() },
+        ];
+        assert!(none.iter().all(|choice| choice.search(&folder, 0).unwrap().is_none()));
+        assert!(choice().search(&Search::default(), 0).unwrap().is_none());
+        let drawn = Search { do_sample: true, ..folder };
+        assert!(choice().search(&drawn, 0).is_err());
+        assert_eq!(flags.sampling(&drawn), Sampling::default(), "beams draw nothing");
     }
 
     #[test]

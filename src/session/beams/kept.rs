@@ -89,6 +89,10 @@ impl Ranking {
         if power < 0.0 { sum / exp(power) } else { sum * exp(-power) }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.ended.is_empty()
+    }
+
     fn is_full(&self) -> bool {
         self.ended.len() >= self.beams.number
     }

@@ -132,6 +132,36 @@ fn penalties_and_suppressed_tokens_change_what_is_found() {
 }
 
 #[test]
+fn no_sequence_is_repeated_and_no_text_is_too_short() {
+    let decoder = decoder();
+    let beams = Beams { number: 3, ..Beams::default() };
+    let no_pairs = GenerateOptions { no_repeat_ngram: 2, ..options(30) };
+    for text in decoder.search(&prompt(9), &no_pairs, &beams).unwrap() {
+        let whole = [&prompt(9), &text.tokens[..]].concat();
+        let chosen = &whole[8..];
+        for at in 0..chosen.len() - 1 {
+            let before = &whole[..8 + at + 1];
+            assert!(!before.windows(2).any(|pair| pair == &chosen[at..at + 2]), "{whole:?} at {at}");
+        }
+    }
+    // Without a least length, texts end with the likeliest first token.
+    let end = all(&decoder, &prompt(5), 1)[0].0[0];
+    let search = |min_tokens| {
+        let options = GenerateOptions { ends: vec![end], min_tokens, ..options(9) };
+        decoder.search(&prompt(5), &options, &Beams { stop: BeamStop::Full, ..beams }).unwrap()
+    };
+    assert!(search(0).iter().any(|text| text.tokens.is_empty()));
+    // Where no text can go on, because no token is left, those that have ended are found.
+    let exhausted = GenerateOptions { no_repeat_ngram: 1, ends: vec![end], ..options(30) };
+    let found = decoder.search(&[end], &GenerateOptions { ends: vec![], ..exhausted.clone() }, &beams);
+    assert!(found.unwrap_err().to_string().contains("none of 13 tokens"));
+    let other = (end + 1) % WORDS as i64;
+    let found = decoder.search(&[other], &exhausted, &Beams { stop: BeamStop::Impossible, ..beams }).unwrap();
+    assert!(found.iter().all(|text| text.ended == Ended::Token(end)));
+    assert!(search(4).iter().all(|text| text.tokens.len() >= 4));
+}
+
+#[test]
 fn texts_end_at_their_context_and_at_their_most_tokens() {
     let decoder = decoder();
     let beams = Beams { number: 2, ..Beams::default() };

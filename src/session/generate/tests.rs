@@ -67,6 +67,31 @@ fn a_text_goes_on_as_by_steps_of_ones_own_until_it_ends() {
 }
 
 #[test]
+fn a_text_repeats_no_sequence_and_does_not_end_too_early() {
+    let decoder = decoder();
+    let free = expected(&decoder, &prompt(5), 40);
+    let said = |options: GenerateOptions| {
+        let mut generator = Generator::new(&decoder, GenerateOptions { max_tokens: 40, ..options }).unwrap();
+        generator.append(&prompt(5)).unwrap();
+        (all(&mut generator), generator.text().to_vec())
+    };
+    let pairs = |text: &[i64]| {
+        let mut pairs: Vec<&[i64]> = text[4..].windows(2).collect();
+        let count = pairs.len();
+        pairs.sort_unstable();
+        pairs.dedup();
+        count - pairs.len()
+    };
+    assert!(pairs(&[prompt(5), free.clone()].concat()) > 0, "the text repeats itself: {free:?}");
+    for lookup in [None, Some(Lookup { tokens: 4, ngram: 1 })] {
+        let (tokens, text) = said(GenerateOptions { no_repeat_ngram: 2, lookup, ..options() });
+        assert_eq!((tokens.len(), pairs(&text)), (40, 0), "{text:?}");
+    }
+    let (tokens, _) = said(GenerateOptions { ends: vec![free[0]], min_tokens: 3, ..options() });
+    assert!(tokens.len() >= 3 && !tokens.contains(&free[0]), "{tokens:?}");
+}
+
+#[test]
 fn tokens_that_are_suppressed_are_not_chosen() {
     let decoder = decoder();
     let said = |suppress: Vec<i64>, begin_suppress: Vec<i64>| {

@@ -26,6 +26,8 @@ pub(super) struct Exported {
     pub(super) start: i64,
     /// The tokens after it, or why they are not known.
     forced: Result<Forced, String>,
+    /// Tokens of them that count as chosen in a text's length: `forced_bos_token_id`.
+    pub(super) counted: usize,
     /// Tokens that are never chosen, and tokens that are never chosen first.
     pub(super) suppress: Vec<i64>,
     pub(super) begin_suppress: Vec<i64>,
@@ -69,6 +71,14 @@ struct Config {
     search: Search,
 }
 
+impl Config {
+    /// How tokens are chosen, where there is no generation_config.json. The length is not among it: transformers wrote
+    /// its default of 20 there.
+    fn search_of_old(&self) -> Search {
+        Search { max_length: None, ..self.search }
+    }
+}
+
 impl Exported {
     /// Reads and checks the folder; `None` where it has no encoder by the name that exporters give it, or the file
     /// `encoder` in it has another name.
@@ -79,8 +89,10 @@ impl Exported {
         };
         let Some(files) = found else { return Ok(None) };
         let path = folder.join("config.json");
-        let config = file(&path)?.ok_or_else(|| Failure::usage(format!("cannot read {}", path.display())))?;
-        let generation = file(&folder.join("generation_config.json"))?.unwrap_or_default();
+        let config: Config = file(&path)?.ok_or_else(|| Failure::usage(format!("cannot read {}", path.display())))?;
+        let generation: Option<Config> = file(&folder.join("generation_config.json"))?;
+        // Older exports have no such file, and config.json has its settings.
+        let generation = generation.unwrap_or_else(|| Config { search: config.search_of_old(), ..Config::default() });
         Exported::of(files, config, generation).map(Some).map_err(|failure| failure.context(path.display().to_string()))
     }
 
@@ -95,6 +107,7 @@ impl Exported {
         let languages: Vec<i64> =
             generation.lang_to_id.or(config.lang_to_id).unwrap_or_default().into_values().collect();
         let tasks = generation.task_to_id.or(config.task_to_id).unwrap_or_default();
+        let counted = usize::from(places.is_empty() && !is_multilingual && one.is_some());
         let forced = match &places[..] {
             [] if is_multilingual => language(languages, tasks.get(TRANSCRIBE).copied().into_iter().collect()),
             [] => Ok(Forced::Tokens(one.into_iter().collect())),
@@ -125,7 +138,8 @@ impl Exported {
         if context == 0 {
             return Err(Failure::usage("the context has no tokens"));
         }
-        Ok(Exported { files, ends, start, forced, suppress, begin_suppress, context, search: generation.search })
+        let search = generation.search;
+        Ok(Exported { files, ends, start, forced, counted, suppress, begin_suppress, context, search })
     }
 
     /// The tokens behind the one that begins a text.
@@ -193,7 +207,7 @@ mod tests {
         assert_eq!((read.forced().unwrap(), read.start), (&Forced::Tokens(vec![6]), 5));
         assert_eq!((read.ends.clone(), read.context), (vec![7, 8, 0], 30));
         assert_eq!((read.search.do_sample, read.search.top_k), (true, Some(9)));
-        assert_eq!(read.search.check_beams().unwrap_err().code(), Code::Unsupported);
+        assert!(read.search.beams().is_err_and(|failure| failure.code() == Code::Unsupported));
         assert_eq!(exported(r#"{"decoder_start_token_id": 2}"#, "{}").unwrap().context, CONTEXT);
         let of_sounds = r#"{"decoder_start_token_id": 2, "max_target_positions": 448}"#;
         assert_eq!(exported(of_sounds, "{}").unwrap().context, 448);

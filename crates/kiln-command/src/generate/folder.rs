@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use kiln::{Decoder, DecoderError, Sampling, SessionOptions};
+use kiln::{BeamStop, Decoder, DecoderError, Sampling, SessionOptions};
 use serde::Deserialize;
 
 use crate::failure::{Code, Failure, Outcome};
@@ -36,8 +36,37 @@ pub(crate) struct Search {
     pub(crate) top_p: Option<f32>,
     pub(crate) min_p: Option<f32>,
     pub(crate) repetition_penalty: Option<f32>,
+    pub(crate) no_repeat_ngram_size: Option<usize>,
+    pub(crate) min_length: Option<usize>,
     pub(crate) max_length: Option<usize>,
     pub(crate) num_beams: Option<usize>,
+    pub(crate) length_penalty: Option<f32>,
+    pub(crate) early_stopping: Option<Early>,
+}
+
+/// When a search by beams ends: a boolean or "never".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Early {
+    Is(bool),
+    Named(EarlyName),
+}
+
+/// See [`Early`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum EarlyName {
+    Never,
+}
+
+impl From<Early> for BeamStop {
+    fn from(early: Early) -> BeamStop {
+        match early {
+            Early::Is(true) => BeamStop::Full,
+            Early::Is(false) => BeamStop::Unlikely,
+            Early::Named(EarlyName::Never) => BeamStop::Impossible,
+        }
+    }
 }
 
 /// Requested settings for choosing tokens.
@@ -53,7 +82,7 @@ pub(crate) struct Wish {
 
 impl Wish {
     /// Whether it asks that tokens be drawn.
-    fn draws(&self) -> bool {
+    pub(super) fn draws(&self) -> bool {
         self.temperature.is_some()
             || self.top_k.is_some()
             || self.top_p.is_some()
@@ -63,14 +92,18 @@ impl Wish {
 }
 
 impl Search {
-    /// Refuses beam search, which is more than choosing the likeliest token each time.
-    pub(crate) fn check_beams(&self) -> Outcome {
+    /// The number of beams, where there are several.
+    ///
+    /// # Errors
+    ///
+    /// Where texts by beams are to be drawn.
+    pub(crate) fn beams(&self) -> Outcome<Option<usize>> {
         match self.num_beams {
-            Some(beams @ 2..) => {
-                let what = format!("num_beams is {beams}: there is no beam search");
+            Some(beams @ 2..) if self.do_sample => {
+                let what = format!("do_sample and num_beams, which is {beams}: no texts are drawn by beams");
                 Err(Failure::new(Code::Unsupported, anyhow::anyhow!(what)))
             }
-            _ => Ok(()),
+            beams => Ok(beams.filter(|&beams| beams > 1)),
         }
     }
 
@@ -136,7 +169,6 @@ impl Folder {
     fn of(folder: &Path, Config { model, search }: Config) -> Outcome<Folder> {
         let DecoderFiles { decoder, embedding } = model.parts.files_of(folder)?;
         let path = packable::config_of(folder).display().to_string();
-        search.check_beams().map_err(|failure| failure.context(format!("{path}: search")))?;
         // The part `search` may only make it shorter.
         let context = search.max_length.map_or(model.context_length, |most| most.min(model.context_length));
         if context == 0 {
@@ -183,6 +215,22 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_may_ask_for_beams() {
+        let search = |text: &str| -> Search { serde_json::from_str(text).unwrap() };
+        assert_eq!(search("{}").beams().unwrap(), None);
+        assert_eq!(search(r#"{"num_beams": 1, "do_sample": true}"#).beams().unwrap(), None);
+        let read = search(r#"{"num_beams": 6, "length_penalty": 2, "early_stopping": "never", "min_length": 5}"#);
+        assert_eq!((read.beams().unwrap(), read.length_penalty, read.min_length), (Some(6), Some(2.0), Some(5)));
+        assert_eq!(read.early_stopping.map(BeamStop::from), Some(BeamStop::Impossible));
+        let stop =
+            |value: &str| search(&format!(r#"{{"early_stopping": {value}}}"#)).early_stopping.map(BeamStop::from);
+        assert_eq!([stop("true"), stop("false"), stop("null")], [Some(BeamStop::Full), Some(BeamStop::Unlikely), None]);
+        assert!(serde_json::from_str::<Search>(r#"{"early_stopping": "soon"}"#).is_err());
+        let drawn = search(r#"{"num_beams": 4, "do_sample": true}"#).beams().unwrap_err();
+        assert!(drawn.code() == Code::Unsupported && drawn.line().unwrap().contains("num_beams"));
+    }
+
+    #[test]
     fn a_model_that_sees_is_run_on_texts_where_it_has_an_embedding_of_tokens() {
         let text = r#"{"model": {"context_length": 9, "decoder": {"filename": "text.onnx"}, "vision": {"filename": "v.onnx"},
             "speech": {}, "embedding": {"filename": "embedding.onnx", "inputs": {"input_ids": "input_ids"}}}}"#;
@@ -203,7 +251,6 @@ mod tests {
             assert!(code == Code::Unsupported && line.contains(&format!("model.{part}")), "{line}");
         }
         assert_eq!(model(r#""decoder": {"pipeline": []}"#, "").0, Code::Unsupported);
-        assert_eq!(model(decoder, r#""num_beams": 4"#).0, Code::Unsupported);
         for file in ["/etc/m.onnx", "../m.onnx", "a/../../m.onnx"] {
             let (code, line) = model(&format!(r#""decoder": {{"filename": "{file}"}}"#), "");
             assert!(code == Code::Usage && line.contains("outside of the folder"), "{line}");

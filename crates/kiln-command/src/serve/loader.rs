@@ -14,7 +14,7 @@ use super::language::Speaker;
 use super::model::Served;
 use super::room::Room;
 #[cfg(feature = "generate")]
-use crate::failure::Outcome;
+use crate::failure::{Code, Failure, Outcome};
 #[cfg(feature = "generate")]
 use crate::generate::{folder::Folder, hub};
 use crate::packable;
@@ -53,7 +53,6 @@ impl Sessions {
     fn exported(&self, file: &Path) -> Outcome<Option<Arc<dyn Model>>> {
         let Some(home) = hub::home_of(file)? else { return Ok(None) };
         let config = hub::read(&home, Some(file.strip_prefix(&home).unwrap_or(file)))?;
-        config.search.check_beams()?;
         match config.load(&self.options) {
             Err(DecoderError::Model(reason)) => {
                 tracing::warn!(model = %file.display(), reason, "a language model is served as tensors");
@@ -65,6 +64,10 @@ impl Sessions {
 
     #[cfg(feature = "generate")]
     fn speaker(&self, home: &Path, config: Folder, decoder: Decoder) -> Outcome<Arc<dyn Model>> {
+        if let Some(beams) = config.search.beams()? {
+            let what = format!("num_beams is {beams}: texts are served without beams");
+            return Err(Failure::new(Code::Unsupported, anyhow::anyhow!(what)));
+        }
         Ok(Arc::new(Speaker::new(home, config, decoder, self.room)?))
     }
 

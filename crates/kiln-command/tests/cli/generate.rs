@@ -72,8 +72,9 @@ fn a_folder_of_optimum_or_transformers_js_says_the_same() {
     let flags = |more: &[&'static str]| [&["--prompt", "v", "--model-file", "onnx/model_q4.onnx"], more].concat();
     settings(&json!({"eos_token_id": byte(b'y'), "max_length": 40}).to_string());
     assert_eq!(said(folder.path(), &flags(&[])).0, "wx");
-    settings(r#"{"num_beams": 4}"#);
-    generate(folder.path(), &flags(&[])).fails(3, &["num_beams is 4", "--greedy"]);
+    settings(r#"{"num_beams": 4, "length_penalty": 0}"#);
+    let (text, line) = said(folder.path(), &flags(&[]));
+    assert!(text == "wxyz\u{e4}!" && line.contains("by 4 beams"), "{line}");
     assert_eq!(said(folder.path(), &flags(&["--greedy"])).0, "wxyz\u{e4}!");
     settings("{");
     generate(folder.path(), &flags(&[])).fails(2, &["generation_config.json"]);
@@ -329,6 +330,53 @@ fn an_encoder_reads_the_prompt_and_a_decoder_says_what_follows() {
 }
 
 #[test]
+fn beams_find_the_text_of_the_highest_score() {
+    let folder = Translator::folder();
+    let (text, line) = said(folder.path(), &["--prompt", "v", "--beams", "3", "--length-penalty", "0"]);
+    assert_eq!(text, "wxyz\u{e4}!", "the likeliest text is also that of the likeliest tokens");
+    // By default the sum is divided by the number of tokens, which favours a long text of almost certain letters.
+    assert_eq!(said(folder.path(), &["--prompt", "v", "--beams", "3"]).0, "abcdefghijklmnopqrstuvwxyz\u{e4}!");
+    for part in ["2 tokens of the prompt", ", 7 tokens after ", "score -", "texts by 3 beams", "ended by token 2"] {
+        assert!(line.contains(part), "'{part}' is not in {line}");
+    }
+    assert_eq!(said(folder.path(), &["--prompt", "x", "--beams", "2", "--stop", "d"]).0, "abc");
+    // The folder's settings, which a flag or drawing tokens replaces.
+    let path = folder.path().join("generation_config.json");
+    let search = json!({"num_beams": 4, "length_penalty": 0.5, "early_stopping": true, "no_repeat_ngram_size": 2});
+    fs::write(&path, search.to_string()).unwrap();
+    assert!(said(folder.path(), &["--prompt", "v"]).1.contains("by 4 beams"));
+    assert!(said(folder.path(), &["--prompt", "v", "--beams", "2"]).1.contains("by 2 beams"));
+    for flags in [&["--greedy"][..], &["--beams", "1"], &["--seed", "3"]] {
+        let (_, line) = said(folder.path(), &[&["--prompt", "v"], flags].concat());
+        assert!(line.contains("first token after"), "{flags:?}: {line}");
+    }
+    // Without generation_config.json, config.json has the settings; its length is no limit.
+    fs::remove_file(path).unwrap();
+    let config = json!({"decoder_start_token_id": 0, "eos_token_id": END, "pad_token_id": 0, "n_positions": 32,
+        "num_beams": 6, "max_length": 3});
+    fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+    let (text, line) = said(folder.path(), &["--prompt", "v"]);
+    assert!(text.chars().count() > 3 && line.contains("by 6 beams"), "{line}");
+}
+
+#[test]
+fn a_text_may_have_a_least_length_and_no_sequence_twice() {
+    let folder = Translator::folder();
+    let (text, _) = said(folder.path(), &["--prompt", "v", "--min-tokens", "20", "--max-tokens", "20"]);
+    assert!(text.starts_with("wxyz\u{e4}!") && text.chars().count() > 6, "{text}");
+    let path = folder.path().join("generation_config.json");
+    fs::write(&path, json!({"min_length": 12, "no_repeat_ngram_size": 1}).to_string()).unwrap();
+    // The text begins with one token, so that eleven are chosen at least.
+    let (text, line) = said(folder.path(), &["--prompt", "v", "--max-tokens", "14"]);
+    assert!(!line.contains("; 10 tokens") && text.starts_with("wxyz\u{e4}!"), "{line}");
+    let mut letters: Vec<char> = text.chars().collect();
+    let count = letters.len();
+    letters.sort_unstable();
+    letters.dedup();
+    assert_eq!(letters.len(), count, "{text}");
+}
+
+#[test]
 fn an_encoder_and_a_decoder_may_have_files_of_several_precisions() {
     let folder = Translator::folder();
     let path = |name: &str| folder.path().join(name);
@@ -416,10 +464,17 @@ fn folders_of_an_encoder_that_cannot_be_run_are_refused() {
     };
     let (code, line) = refused(&["--chat"]);
     assert!(code == 2 && line.contains("--chat"), "{line}");
-    fs::write(path("generation_config.json"), r#"{"num_beams": 4}"#).unwrap();
+    fs::write(path("generation_config.json"), r#"{"num_beams": 4, "do_sample": true}"#).unwrap();
     let (code, line) = refused(&[]);
-    assert!(code == 3 && line.contains("num_beams is 4"), "{line}");
+    assert!(code == 3 && line.contains("num_beams") && line.contains("--greedy"), "{line}");
     assert_eq!(said(folder.path(), &["--prompt", "v", "--greedy"]).0, "wxyz\u{e4}!");
+    let (code, line) = refused(&["--beams", "2", "--lookup", "4"]);
+    assert!(code == 2 && line.contains("look-up"), "{line}");
+    let (code, line) = refused(&["--beams", "0"]);
+    assert!(code == 2 && line.contains("beams is 0"), "{line}");
+    for flags in [&["--beams", "2", "--greedy"][..], &["--beams", "2", "--seed", "1"], &["--early-stopping", "soon"]] {
+        assert_eq!(refused(flags).0, 2, "{flags:?}");
+    }
     fs::remove_file(path("generation_config.json")).unwrap();
     fs::write(path("generation_config.json"), r#"{"is_multilingual": true}"#).unwrap();
     let (code, line) = refused(&[]);
