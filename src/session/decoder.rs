@@ -626,7 +626,7 @@ impl Decoder {
         }
         let parts = cache.lent()?;
         let copies = cache.pages.take(written);
-        copy_pages(parts, &copies, cache.pages.count());
+        copy_pages(parts, &copies);
         Ok(())
     }
 
@@ -645,12 +645,18 @@ impl Decoder {
     }
 }
 
-/// Copies pages of all parts, which have `count` pages.
-fn copy_pages(parts: Vec<Tensor>, copies: &[Copied], count: usize) {
+/// Copies the first positions of pages of all parts, [pages, heads, positions, size].
+fn copy_pages(parts: Vec<Tensor>, copies: &[Copied]) {
     for mut part in parts {
+        let &[pages, heads, positions, _] = part.shape() else { continue };
         let bytes = part.bytes_mut();
-        let page = bytes.len() / count.max(1);
-        copies.iter().for_each(|&Copied { from, to }| bytes.copy_within(from * page..(from + 1) * page, to * page));
+        let head = bytes.len() / (pages * heads).max(1);
+        for &Copied { from, to, positions: kept } in copies {
+            for of in 0..heads {
+                let [from, to] = [from, to].map(|page| (page * heads + of) * head);
+                bytes.copy_within(from..from + head / positions.max(1) * kept, to);
+            }
+        }
     }
 }
 

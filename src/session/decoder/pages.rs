@@ -21,6 +21,8 @@ pub(super) struct Pages {
 pub(super) struct Copied {
     pub(super) from: usize,
     pub(super) to: usize,
+    /// Its first positions, which are not written.
+    pub(super) positions: usize,
 }
 
 impl Pages {
@@ -85,11 +87,12 @@ impl Pages {
             {
                 pages.push(page);
             }
-            for page in &mut pages[touched] {
+            for (at, page) in touched.clone().zip(&mut pages[touched]) {
                 if self.owners[*page] > 1
                     && let Some(to) = self.free.pop()
                 {
-                    copies.push(Copied { from: *page, to });
+                    let kept = positions.start.saturating_sub(at * self.positions);
+                    copies.push(Copied { from: *page, to, positions: kept });
                     self.owners[*page] -= 1;
                     self.owners[to] = 1;
                     *page = to;
@@ -158,7 +161,7 @@ mod tests {
         pages.share(0, 1, 6);
         assert_eq!(pages.of(1), [0, 1]);
         // The whole page that both have stays shared; the rest of the second one differs.
-        assert_eq!(write(&mut pages, 1, 6..7), [Copied { from: 1, to: 3 }]);
+        assert_eq!(write(&mut pages, 1, 6..7), [Copied { from: 1, to: 3, positions: 2 }]);
         assert_eq!(write(&mut pages, 1, 7..9), []);
         assert_eq!(write(&mut pages, 0, 10..11), []);
         assert_eq!([pages.of(0), pages.of(1)], [&[0, 1, 2][..], &[0, 3, 4]]);
