@@ -129,3 +129,44 @@ def test_without_the_package_onnx_the_error_says_what_to_install(
         ort.ModelCompiler(options, model).compile_to_bytes()
     relu = unary("Relu")
     assert ort.ModelCompiler(ort.SessionOptions(), relu).compile_to_bytes() == relu
+
+
+@pytest.mark.parametrize("make", [apart, inner_apart])
+def test_a_session_writes_the_model_where_its_options_say(tmp_path: Path, make: Any) -> None:
+    path, out = tmp_path / "model.onnx", tmp_path / "written" / "model.onnx"
+    out.parent.mkdir()
+    path.write_bytes(make(W))
+    (tmp_path / "w.bin").write_bytes((b"" if make is apart else bytes(8)) + W.tobytes())
+    options = ort.SessionOptions()
+    options.optimized_model_filepath = str(out)
+    ort.InferenceSession(path, options)
+    double(out)
+    relu = unary("Relu")
+    ort.InferenceSession(relu, options)
+    assert out.read_bytes() == relu
+    # A compiler with these options writes its own file alone.
+    out.unlink()
+    assert ort.ModelCompiler(options, relu).compile_to_bytes() == relu and not out.exists()
+
+
+def test_tensors_of_a_written_model_go_where_its_options_say(tmp_path: Path) -> None:
+    path, out = tmp_path / "model.onnx", tmp_path / "written.onnx"
+    path.write_bytes(apart(W))
+    (tmp_path / "w.bin").write_bytes(W.tobytes())
+    options = ort.SessionOptions()
+    options.optimized_model_filepath = str(out)
+    key = "session.optimized_model_external_initializers_"
+    options.add_session_config_entry(key + "file_name", "tensors.bin")
+    options.add_session_config_entry(key + "min_size_in_bytes", "100")
+    ort.InferenceSession(path, options)
+    (tmp_path / "w.bin").unlink()
+    assert (tmp_path / "tensors.bin").stat().st_size == W.nbytes
+    double(out)
+    options.add_session_config_entry(key + "min_size_in_bytes", "many")
+    with pytest.raises(state.InvalidArgument, match="min_size_in_bytes is 'many'"):
+        ort.InferenceSession(unary("Relu"), options)
+    options.add_session_config_entry(key + "file_name", "")
+    options.add_session_config_entry(key + "min_size_in_bytes", "100")
+    options.optimized_model_filepath = str(tmp_path / "missing" / "model.onnx")
+    with pytest.raises(state.Fail, match="missing"):
+        ort.InferenceSession(unary("Relu"), options)

@@ -36,6 +36,17 @@ def test_sessions_say_what_programs_ask(session: ort.InferenceSession) -> None:
     assert tuple(int(part) for part in ort.__version__.split(".")) >= (1, 17)
 
 
+def test_a_session_knows_its_path_and_options_by_the_names_that_programs_read(tmp_path: Path) -> None:
+    path, options = tmp_path / "model.onnx", ort.SessionOptions()
+    path.write_bytes(unary("Relu"))
+    for given in (path, str(path)):
+        session = ort.InferenceSession(given, options)
+        assert session._model_path == str(path) and session._sess_options is options
+    assert ort.InferenceSession(unary("Relu"))._model_path is None
+    [y] = session._sess.run(["y"], {"x": np.float32([[-1, 2, 3]])}, None)
+    np.testing.assert_array_equal(y, [[0, 2, 3]])
+
+
 def test_files_of_a_model_are_handed_over_by_options(tmp_path: Path) -> None:
     w = np.arange(50_000, dtype=np.float32)
     model, raw = apart(w), w.tobytes()

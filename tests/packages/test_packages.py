@@ -43,6 +43,8 @@ PACKAGES = [
     # Of PyTorch the index has builds with CUDA only: some gigabytes.
     Package("silero-vad", ("silero-vad==6.2.*",), needs_torch=True),
     Package("nudenet", ("nudenet==3.4.*",)),
+    # Its models are exported by the scenario.
+    Package("optimum", ("optimum-onnx==0.1.*", "transformers<4.58", "onnxscript"), needs_torch=True),
     # Its reader quantises activations as they come. Where a value is half a step from two integers, sums that differ in
     # their last bit go to different ones: a step is 1/255 of the largest value, and LSTMs carry it on. Scores are off
     # by up to 1.7e-2 of the scale, 1.2e-3 in the mean of squares; the texts are the same.

@@ -95,7 +95,13 @@ _DEFAULTS: dict[str, Any] = {
     "use_per_session_threads": True,
 }
 
-_MEANT = {"intra_op_num_threads", "enable_profiling", "profile_file_prefix"}
+_MEANT = {"intra_op_num_threads", "enable_profiling", "optimized_model_filepath", "profile_file_prefix"}
+
+#: Entries of the configuration that have an effect on Kiln: where tensors of the written model go.
+_MEANT_ENTRIES = {
+    "session.optimized_model_external_initializers_file_name",
+    "session.optimized_model_external_initializers_min_size_in_bytes",
+}
 
 
 class SessionOptions:
@@ -174,8 +180,9 @@ class SessionOptions:
             self.add_initializer(name, value)
 
     def add_session_config_entry(self, key: str, value: str) -> None:
-        """Keeps the entry. No key has an effect on Kiln."""
-        once(f"the session config entry {key} means nothing here")
+        """Keeps the entry. Only the keys for the tensors of a written model have an effect on Kiln."""
+        if key not in _MEANT_ENTRIES:
+            once(f"the session config entry {key} means nothing here")
         self.__dict__["_config"][key] = value
 
     def get_session_config_entry(self, key: str) -> str:

@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 import kiln
 from kiln.onnxruntime import _install
-from kiln.onnxruntime._errors import InvalidArgument, translated
+from kiln.onnxruntime._errors import Fail, InvalidArgument, of_code, translated
 from kiln.onnxruntime._log import LOGGER, once
 from kiln.onnxruntime._options import RunOptions, SessionOptions
 from kiln.onnxruntime._process import get_available_providers
 from kiln.onnxruntime._types import element_name
 from kiln.onnxruntime._values import IOBinding, OrtDevice, OrtValue
+from kiln.onnxruntime._writing import Apart, written
 
 
 class NodeArg:
@@ -99,7 +100,9 @@ class InferenceSession(Session):
         for name in kwargs:
             once(f"the keyword {name} of InferenceSession means nothing here")
         self._options = sess_options if sess_options is not None else SessionOptions()
-        self._path = path_or_bytes
+        # onnxruntime does not document these names, but programs read them, optimum among them.
+        self._sess, self._sess_options = self, self._options
+        self._model_path = None if isinstance(path_or_bytes, bytes) else os.fspath(path_or_bytes)
         self._began = time.time_ns()
         self._real: Any = None
         self.set_providers(providers, provider_options)
@@ -126,6 +129,8 @@ class InferenceSession(Session):
         self._overridable = [NodeArg(port) for port in ports if port.has_default]
         self._outputs = [NodeArg(port) for port in self._session.outputs]
         self._needed = [port.name for port in self._inputs if not port.type.startswith("optional")]
+        if self._options.optimized_model_filepath:
+            _write(path_or_bytes, self._options)
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs that a request must give."""
@@ -318,12 +323,28 @@ def _model(path_or_bytes: Any, external: dict[str, Any] | None) -> Any:
         return path_or_bytes
 
 
+def _write(path_or_bytes: Any, options: SessionOptions) -> None:
+    """Writes the model where the options say. It is the same graph: Kiln's own form of it is no ONNX model."""
+    path, entries = Path(options.optimized_model_filepath), options.__dict__["_config"]
+    file = entries.get("session.optimized_model_external_initializers_file_name", "")
+    least = str(entries.get("session.optimized_model_external_initializers_min_size_in_bytes", 1024))
+    if not least.isdecimal():
+        text = f"optimized_model_external_initializers_min_size_in_bytes is {least!r}, not a number of bytes"
+        raise of_code(2, "INVALID_ARGUMENT", InvalidArgument, text)
+    data = written(path_or_bytes, options, Apart(file, int(least)), path.parent)
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise of_code(1, "FAIL", Fail, error) from error
+
+
 def _real_options(real: Any, options: SessionOptions) -> Any:
     """The real package's options, with the same values."""
     theirs = real.SessionOptions()
     theirs.intra_op_num_threads = options.intra_op_num_threads
     theirs.inter_op_num_threads = options.inter_op_num_threads
     theirs.enable_profiling = options.enable_profiling
+    theirs.optimized_model_filepath = options.optimized_model_filepath
     theirs.graph_optimization_level = real.GraphOptimizationLevel(int(options.graph_optimization_level))
     for name, array in options.__dict__["_initializers"].items():
         theirs.add_initializer(name, real.OrtValue.ortvalue_from_numpy(array))
