@@ -340,6 +340,25 @@ def test_every_later_import_finds_it_once_it_is_installed() -> None:
 def test_tools_are_the_real_packages() -> None:
     pytest.importorskip("onnxruntime.quantization")
     python(INSTALLED + "from onnxruntime.quantization import QuantType, quantize_dynamic\n")
+    # They call the native half of the real package, which has names that Kiln lacks.
+    python(INSTALLED + NATIVE)
+    python(INSTALLED + NATIVE, "fallback")
+    python(INSTALLED.split("kiln.onnxruntime.install")[0] + "from kiln.onnxruntime.capi import _pybind_state as C\n" + NATIVE)
+
+
+NATIVE = """
+import numpy as np
+packed, scales = np.zeros((4, 1, 16), np.uint8), np.zeros(4, np.float32)
+C.quantize_matmul_4bits(packed, np.eye(32, 4, dtype=np.float32), scales, np.zeros(2, np.uint8), 32, 4, 32, True)
+assert (np.abs(scales) > 0).all() and packed.any()
+import onnxruntime.capi.onnxruntime_validation
+try:
+    C.quantize_matmul_9bits
+except AttributeError as error:
+    assert "quantize_matmul_9bits" in str(error)
+else:
+    raise AssertionError
+"""
 
 
 REFUSED = """

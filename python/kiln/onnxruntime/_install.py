@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import importlib.machinery
 import importlib.util
+import itertools
+import os
 import sys
 from types import ModuleType
+from typing import Any
 
 _OURS = "kiln.onnxruntime"
 _THEIRS = "onnxruntime"
+_NATIVE = "onnxruntime_pybind11_state"
 
 #: Modules that take the place of onnxruntime's own.
 _REPLACED = [
@@ -21,6 +27,8 @@ _REPLACED = [
 
 _real: ModuleType | None = None
 _fallback = False
+#: Folders of the real package, once this one has its name.
+_homes: list[str] = []
 
 
 def is_installed() -> bool:
@@ -53,8 +61,10 @@ def install(*, fallback: bool = False) -> None:
     spec = importlib.util.find_spec(_THEIRS)
     for name in [name for name in sys.modules if name == _THEIRS or name.startswith(_THEIRS + ".")]:
         del sys.modules[name]
-    # After this package's own folder, so that only modules that it lacks are found there.
-    ours.__path__.extend(spec.submodule_search_locations or [] if spec else [])
+    _homes.extend(spec.submodule_search_locations or [] if spec else [])
+    # After this package's own folders, so that only modules that it lacks are found there.
+    ours.__path__.extend(_homes)
+    importlib.import_module(_OURS + ".capi").__path__.extend(os.path.join(home, "capi") for home in _homes)
     for suffix in _REPLACED:
         sys.modules[_THEIRS + suffix] = importlib.import_module(_OURS + suffix)
 
@@ -72,6 +82,41 @@ def set_fallback(fallback: bool) -> None:
             raise ImportError("the real onnxruntime cannot be imported any more: call install(fallback=True) first")
         _real = importlib.import_module(_THEIRS)
     _fallback = fallback
+
+
+@functools.cache
+def _native() -> ModuleType | None:
+    """What the real package's native half defines, if it is installed."""
+    if _real is not None:
+        state: ModuleType = _real.capi._pybind_state
+        return state
+    if not is_installed():
+        try:
+            return importlib.import_module(_THEIRS + ".capi._pybind_state")
+        except ImportError:
+            return None
+    for home, suffix in itertools.product(_homes, importlib.machinery.EXTENSION_SUFFIXES):
+        file = os.path.join(home, "capi", _NATIVE + suffix)
+        if os.path.exists(file):
+            # Python looks for the name behind the last point in the file.
+            name = f"{_OURS}.capi.real.{_NATIVE}"
+            spec = importlib.util.spec_from_file_location(name, file)
+            if spec is not None and spec.loader is not None:
+                module = importlib.util.module_from_spec(spec)
+                spec.loader.exec_module(module)
+                return module
+    return None
+
+
+def of_real(name: str) -> Any:
+    """What the real package's native half has by that name, for its tools (``quantize_matmul_4bits``).
+
+    Raises :class:`AttributeError` where it has none, and where the real package is not installed.
+    """
+    native = None if name.startswith("__") else _native()
+    if native is None or not hasattr(native, name):
+        raise AttributeError(f"onnxruntime's native half has no {name} on Kiln")
+    return getattr(native, name)
 
 
 def fallback_module() -> ModuleType | None:

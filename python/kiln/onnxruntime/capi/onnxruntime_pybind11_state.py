@@ -17,6 +17,7 @@ from kiln.onnxruntime._errors import (
     NotImplemented,
     RuntimeException,
 )
+from kiln.onnxruntime._install import of_real
 from kiln.onnxruntime._options import (
     ExecutionMode,
     ExecutionOrder,
@@ -64,3 +65,6 @@ __all__ = [
     "get_available_providers",
     "get_device",
 ]
+
+# Names that Kiln lacks are those of the real package.
+__getattr__ = of_real
