@@ -41,6 +41,8 @@ pub(crate) struct Says {
     pub(crate) logger: Option<Sink>,
     /// The beginning of the profile's path, if a profile is wanted.
     pub(crate) profile: Option<PathBuf>,
+    /// The path that a session writes its model to, if that is wanted.
+    pub(crate) optimised: Option<PathBuf>,
     /// Configuration, by key.
     pub(crate) entries: BTreeMap<String, String>,
     /// Sizes that take the place of named dimensions.
@@ -62,6 +64,7 @@ impl Default for Says {
             severity: -1,
             logger: None,
             profile: None,
+            optimised: None,
             entries: BTreeMap::new(),
             sizes: Vec::new(),
             initialisers: Vec::new(),
@@ -207,8 +210,10 @@ entry! {
     }
 
     fn SetOptimizedModelFilePath(options: Handle<Settings>, path: Text) {
-        let _ = (options.get("options")?, path.path("optimized_model_filepath")?);
-        Err(Error::not_implemented("SetOptimizedModelFilePath"))
+        let (options, path) = (options.get("options")?, path.path("optimized_model_filepath")?);
+        // An empty path asks for no file.
+        options.with(|says| says.optimised = Some(path).filter(|path| !path.as_os_str().is_empty()));
+        Ok(())
     }
 
     fn SetSessionExecutionMode(options: Handle<Settings>, mode: c_int) {

@@ -68,7 +68,11 @@ impl Model {
         options.trace = profile.as_ref().map(|profile| profile.trace.clone());
         log.line(Severity::Info, "session", "Initializing session.");
         let opsets = source.opsets();
-        let session = source.load(&says, &options).inspect_err(|error| {
+        let loaded = match &says.optimised {
+            Some(to) => source.load_by(to, &says, &options),
+            None => source.load(&says, &options),
+        };
+        let session = loaded.inspect_err(|error| {
             log.line(Severity::Error, "session", &error.message);
         })?;
         log.line(Severity::Info, "session", "Session successfully initialized.");

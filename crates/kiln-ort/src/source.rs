@@ -129,6 +129,22 @@ impl Source {
         }
     }
 
+    /// Writes it to a path as a packed model, from which later sessions load at once, and makes a session of that. A
+    /// packed model is copied there.
+    pub(crate) fn load_by(self, to: &Path, says: &Says, options: &SessionOptions) -> Result<Session> {
+        if !self.is_packed() {
+            self.pack(to, says, options)?;
+            return Session::load(to, options).map_err(|error| of_path(to, error));
+        }
+        let written = match &self {
+            Source::Path(from) => std::fs::copy(from, to).map(drop),
+            Source::Bytes(bytes) => std::fs::write(to, bytes),
+            Source::Built(_) => Ok(()),
+        };
+        written.map_err(|error| failed!("the model was not written to {}: {error}", to.display()))?;
+        self.load(says, options)
+    }
+
     /// Its graph, checked.
     fn graph(self, says: &Says, options: &SessionOptions) -> Result<Graph> {
         let limits = &options.onnx_limits();

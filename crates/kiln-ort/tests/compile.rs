@@ -72,6 +72,28 @@ fn a_model_in_memory_is_compiled_to_memory_and_runs_from_it() {
 }
 
 #[test]
+fn a_session_writes_the_model_where_its_options_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("model.onnx"), model()).unwrap();
+    let to = |name: &str| builder().with_optimized_model_path(path(name)).unwrap();
+    check(to("first").commit_from_file(path("model.onnx")).unwrap());
+    assert!(kiln::packed::is_packed(&path("first")));
+    check(builder().commit_from_file(path("first")).unwrap());
+    check(to("second").commit_from_memory(&model()).unwrap());
+    check(builder().commit_from_file(path("second")).unwrap());
+    // A packed model is copied, from a path or from memory.
+    let packed = std::fs::read(path("first")).unwrap();
+    check(to("third").commit_from_file(path("first")).unwrap());
+    check(to("fourth").commit_from_memory(&packed).unwrap());
+    assert!(["third", "fourth"].iter().all(|name| std::fs::read(path(name)).unwrap() == packed));
+    let error = to("missing/model").commit_from_memory(&model()).unwrap_err().to_string();
+    assert!(error.contains("missing"), "{error}");
+    let error = to("missing/model").commit_from_memory(&packed).unwrap_err().to_string();
+    assert!(error.contains("missing"), "{error}");
+}
+
+#[test]
 fn what_cannot_be_compiled_is_refused_and_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("compiled");
