@@ -57,6 +57,7 @@ pub use kiln_tensor::{DType, Element, Tensor, TensorError, TensorSpec};
 pub use packed::{PackedError, Verify};
 pub use session::batch::{Batch, Finished};
 pub use session::beams::{BeamStop, Beams, Hypothesis};
+pub use session::decoder::choose::timestamps::Timestamps;
 pub use session::decoder::choose::{ChoiceError, Chooser, Sampling};
 pub use session::decoder::{Decoder, DecoderCache, DecoderError};
 pub use session::encoder_decoder::{Encoded, EncoderDecoder, EncoderDecoderFiles, EncoderDecoderGraphs};

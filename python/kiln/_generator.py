@@ -22,6 +22,10 @@ class Generator(_Generator):
     never chosen, and tokens of ``begin_suppress`` are never the first chosen token. With ``no_repeat_ngram`` above 0 the
     text has no sequence of that many tokens twice, and at least ``min_tokens`` tokens are chosen before one of ``ends``.
 
+    With ``timestamp_begin``, the token of the time 0, texts of Whisper have timestamps by its rules: around what is said,
+    in pairs, not decreasing, the first one at most ``max_initial_timestamp`` tokens behind that of 0. Times come where
+    all of them together are likelier than any word. The first one of ``ends`` is the one that ends a text.
+
     With ``lookup`` above 0, up to ``lookup`` tokens are proposed: those that followed the text's last ``lookup_ngram``
     tokens when these occurred before. The model reads the proposed tokens in one step; :attr:`lookup_stats` counts
     them. The text is the same as without ``lookup``: always if the decoder has ``numerics="invariant"``, and otherwise

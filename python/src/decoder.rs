@@ -161,8 +161,9 @@ impl Decoder {
     #[pyo3(
         signature = (tokens, **options),
         text_signature = "($self, tokens, *, beams=4, length_penalty=1.0, early_stopping=False, counted=0, ends=(), \
-            suppress=(), begin_suppress=(), no_repeat_ngram=0, min_tokens=0, max_tokens=256, context=4096, \
-            repetition_penalty=1.0, time_limit=None, cancel=None)"
+            suppress=(), begin_suppress=(), no_repeat_ngram=0, min_tokens=0, timestamp_begin=None, \
+            max_initial_timestamp=None, max_tokens=256, context=4096, repetition_penalty=1.0, \
+            time_limit=None, cancel=None)"
     )]
     fn search(&self, tokens: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<Hypothesis>> {
         let search = |prompt: &[i64], options: &_, beams: &_| self.decoder.search(prompt, options, beams);

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use kiln::{ChoiceError, DecoderError, Ended, GenerateOptions, Lookup, RunOptions};
+use kiln::{ChoiceError, DecoderError, Ended, GenerateOptions, Lookup, RunOptions, Timestamps};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -18,6 +18,7 @@ use crate::options;
 pub(crate) fn parse(keywords: Option<&Bound<'_, PyDict>>) -> PyResult<GenerateOptions> {
     let mut options = GenerateOptions::default();
     let mut lookup = Lookup { tokens: 0, ngram: 2 };
+    let (mut begin, mut most_first): (Option<i64>, Option<usize>) = (None, None);
     for (keyword, value) in keywords.into_iter().flatten() {
         let keyword: String = keyword.extract()?;
         let sampling = &mut options.sampling;
@@ -26,6 +27,8 @@ pub(crate) fn parse(keywords: Option<&Bound<'_, PyDict>>) -> PyResult<GenerateOp
             "suppress" => set(&mut options.suppress, &value),
             "begin_suppress" => set(&mut options.begin_suppress, &value),
             "no_repeat_ngram" => set(&mut options.no_repeat_ngram, &value),
+            "timestamp_begin" => set(&mut begin, &value),
+            "max_initial_timestamp" => set(&mut most_first, &value),
             "min_tokens" => set(&mut options.min_tokens, &value),
             "max_tokens" => set(&mut options.max_tokens, &value),
             "context" => set(&mut options.context, &value),
@@ -41,6 +44,7 @@ pub(crate) fn parse(keywords: Option<&Bound<'_, PyDict>>) -> PyResult<GenerateOp
         };
         set.map_err(|error| named(value.py(), &keyword, error))?;
     }
+    options.timestamps = begin.map(|begin| Timestamps { begin, most_first });
     options.lookup = (lookup.tokens > 0).then_some(lookup);
     Ok(options)
 }
@@ -95,7 +99,8 @@ impl Generator {
     #[pyo3(
         signature = (decoder, *, time_limit=None, cancel=None, **options),
         text_signature = "(decoder, *, ends=(), suppress=(), begin_suppress=(), no_repeat_ngram=0, min_tokens=0, \
-            max_tokens=256, context=4096, temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0, seed=0, lookup=0, lookup_ngram=2, \
+            timestamp_begin=None, max_initial_timestamp=None, max_tokens=256, context=4096, temperature=0.0, top_k=0, \
+            top_p=1.0, min_p=0.0, repetition_penalty=1.0, seed=0, lookup=0, lookup_ngram=2, \
             time_limit=None, cancel=None)"
     )]
     fn new(

@@ -122,6 +122,20 @@ def test_a_search_finds_the_likeliest_of_all_texts(folder: Path, model: kiln.Enc
         two.search([3])
 
 
+def test_texts_have_timestamps_by_whispers_rules(model: kiln.EncoderDecoder) -> None:
+    encoded = model.encode({"input_ids": SOURCE})
+    # Words are below 6, which says that there are no times; times begin at 7.
+    rules = {"timestamp_begin": 7, "max_initial_timestamp": 2, "ends": [5], "max_tokens": 12}
+    generator = kiln.Generator(encoded, context=64, **rules)
+    generator.append([3])
+    for said in (list(generator), *(text.tokens for text in encoded.search([3], beams=3, **rules))):
+        times = [token for token in said if token >= 7]
+        assert 7 <= said[0] <= 9 and 6 not in said and times == sorted(times)
+        assert all(token < 7 for token in said[1:2]), "a word follows the first time"
+    with pytest.raises(TypeError, match="timestamp_begin"):
+        kiln.Generator(encoded, timestamp_begin="zero")
+
+
 def test_files_are_a_folder_or_a_list(folder: Path, tmp_path: Path) -> None:
     files = [folder / f"{name}.onnx" for name in ("encoder_model", "decoder_model", "decoder_with_past_model")]
     for given in (str(folder), files, [str(file) for file in files]):

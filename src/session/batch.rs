@@ -11,7 +11,7 @@ mod tests;
 use std::borrow::Borrow;
 use std::collections::VecDeque;
 
-use super::decoder::choose::Chooser;
+use super::decoder::choose::{Chooser, Rules};
 use super::decoder::{Decoder, DecoderCache, DecoderError};
 use super::generate::forbidden::Standing;
 use super::generate::{CHUNK, Ended, GenerateOptions, ROOM, chunk, keep};
@@ -289,8 +289,9 @@ impl<D: Borrow<Decoder>> Batch<D> {
                 continue;
             }
             let standing = Standing { text: &text.tokens, chosen: text.chosen, is_first: text.chosen == 0 };
-            let not = text.options.forbidden(standing, &mut text.repeated);
-            let ended = match text.chooser.choose_but(&self.logits[at * words..][..words], &text.tokens, &not) {
+            let never = text.options.forbidden(standing, &mut text.repeated);
+            let rules = Rules { never: &never, timed: text.options.timed(standing) };
+            let ended = match text.chooser.choose_by(&self.logits[at * words..][..words], &text.tokens, &rules) {
                 Err(error) => Some((Ended::Failed, Some(error.into()))),
                 Ok(token) => {
                     text.tokens.push(token);

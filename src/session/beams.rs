@@ -15,7 +15,7 @@ mod tests;
 use kiln_tensor::Tensor;
 
 use self::kept::{Candidate, Likeliest, Ranking};
-use super::decoder::choose::{ChoiceError, Chooser};
+use super::decoder::choose::{ChoiceError, Chooser, Rules};
 use super::decoder::{Decoder, DecoderCache, DecoderError};
 use super::encoder_decoder::Encoded;
 use super::generate::forbidden::Standing;
@@ -227,9 +227,10 @@ impl Search<'_> {
         for (beam, text) in self.running.iter().enumerate() {
             let all = [self.prompt, &text.tokens].concat();
             let standing = Standing { text: &all, chosen: text.tokens.len(), is_first: text.tokens.is_empty() };
-            let not = self.options.forbidden(standing, &mut self.repeated);
+            let never = self.options.forbidden(standing, &mut self.repeated);
+            let rules = Rules { never: &never, timed: self.options.timed(standing) };
             let row = &self.logits[text.sequence * self.words..][..self.words];
-            self.chooser.log_probabilities(row, &all, &not, &mut self.scores)?;
+            self.chooser.log_probabilities(row, &all, &rules, &mut self.scores)?;
             candidates.add(beam, text.sum, &self.scores);
         }
         let candidates = candidates.in_order();

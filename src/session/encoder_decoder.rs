@@ -19,7 +19,7 @@ use kiln_tensor::threads::Threads;
 use kiln_tensor::{BufferPool, DType, Tensor, TensorError, TensorSpec};
 
 use super::compile::{input_ports, output_ports};
-use super::decoder::choose::likeliest;
+use super::decoder::choose::numbers::likeliest;
 use super::decoder::rewrite::{drop_unread, refused};
 use super::decoder::{Decoder, DecoderCache, DecoderError, branch};
 use super::generate::{self, GenerateOptions, Generator, ROOM};

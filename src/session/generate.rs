@@ -14,7 +14,8 @@ use kiln_tensor::{DType, Tensor};
 use self::forbidden::Standing;
 use self::lookup::{Ahead, Lookup, LookupStats};
 use super::RunOptions;
-use super::decoder::choose::{Chooser, Sampling};
+use super::decoder::choose::timestamps::Timestamps;
+use super::decoder::choose::{Chooser, Rules, Sampling};
 use super::decoder::{Decoder, DecoderCache, DecoderError};
 
 /// The most tokens of a prompt in a step.
@@ -38,6 +39,8 @@ pub struct GenerateOptions {
     pub no_repeat_ngram: usize,
     /// The fewest tokens that are chosen after the last append before one of `ends`.
     pub min_tokens: usize,
+    /// The rules of timestamps, for texts about sounds that have any. The first one of `ends` ends a text.
+    pub timestamps: Option<Timestamps>,
     /// The most tokens that are chosen after the last append.
     pub max_tokens: usize,
     /// The most tokens of the whole text: the model's limit.
@@ -58,6 +61,7 @@ impl Default for GenerateOptions {
             begin_suppress: Vec::new(),
             no_repeat_ngram: 0,
             min_tokens: 0,
+            timestamps: None,
             max_tokens: 256,
             context: 4096,
             run: RunOptions::default(),
@@ -207,8 +211,9 @@ impl<D: Borrow<Decoder>> Generator<D> {
         }
         let row = self.read()?;
         let standing = Standing { text: &self.text, chosen: self.chosen, is_first: !self.is_begun };
-        let not = self.options.forbidden(standing, &mut self.repeated);
-        let token = self.chooser.choose_but(&self.logits[row], &self.text, &not)?;
+        let never = self.options.forbidden(standing, &mut self.repeated);
+        let rules = Rules { never: &never, timed: self.options.timed(standing) };
+        let token = self.chooser.choose_by(&self.logits[row], &self.text, &rules)?;
         self.text.push(token);
         self.is_begun = true;
         self.chosen += 1;

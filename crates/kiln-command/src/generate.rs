@@ -58,6 +58,9 @@ pub(crate) struct Args {
     /// With an encoder: how the decoder's text begins, after the model's first token; replaces the folder's setting
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     decoder_prompt: Option<String>,
+    /// With an encoder of sounds: put the times around what is said, by Whisper's rules
+    #[arg(long)]
+    timestamps: bool,
     /// Most tokens to generate; the text also ends with the model's context
     #[arg(long, value_name = "N", default_value_t = 256)]
     max_tokens: usize,
@@ -206,8 +209,12 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     if !is_built && let Some(exported) = Exported::read(&args.model, args.model_file.as_deref())? {
         return answer(args, &exported, &options, screen);
     }
-    if !args.inputs.is_empty() || args.decoder_prompt.is_some() {
-        let flag = if args.inputs.is_empty() { "--decoder-prompt" } else { "--input" };
+    let of_encoders = [
+        ("--input", !args.inputs.is_empty()),
+        ("--decoder-prompt", args.decoder_prompt.is_some()),
+        ("--timestamps", args.timestamps),
+    ];
+    if let Some((flag, _)) = of_encoders.into_iter().find(|(_, is_given)| *is_given) {
         return Err(Failure::usage(format!("{flag} is for folders of an encoder and a decoder")));
     }
     let folder = match !is_built && hub::is_hub(&args.model) {
@@ -271,8 +278,9 @@ fn answer(args: &Args, exported: &Exported, options: &SessionOptions, screen: &m
     }
     let (forced, counted) = match &args.decoder_prompt {
         Some(prompt) => (Forced::Tokens(tokens(&tokenizer, prompt, false, "--decoder-prompt")?), 0),
-        None => (exported.forced()?.clone(), exported.counted),
+        None => (exported.forced(args.timestamps)?, exported.counted),
     };
+    let timestamps = args.timestamps.then(|| exported.timestamps()).transpose()?;
     let beams = args.choice.search(&exported.search, counted).map_err(|failure| greedily(failure, args))?;
     let failed = |error: DecoderError| Failure::from(error).context(args.model.display().to_string());
     let spinner = Progress::spinner(format!("loading {}", args.model.display()));
@@ -298,6 +306,7 @@ fn answer(args: &Args, exported: &Exported, options: &SessionOptions, screen: &m
         ends: exported.ends.clone(),
         suppress: exported.suppress.clone(),
         begin_suppress: exported.begin_suppress.clone(),
+        timestamps,
         context: exported.context,
         ..args.text(&exported.search, begin.len())
     };

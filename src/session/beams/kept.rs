@@ -2,9 +2,9 @@
 
 use std::cmp::Ordering;
 
-use super::super::decoder::choose::{exp, ln};
-use super::super::generate::Ended;
 use super::{BeamStop, Beams, Hypothesis};
+use crate::session::decoder::choose::numbers::{exp, ln};
+use crate::session::generate::Ended;
 
 /// A continuation of a text by a token.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -6,13 +6,18 @@
 //! rest.
 //!
 //! The same logits, settings and seed choose the same token on every machine. The last bits of logarithms and powers
-//! differ between systems' libraries, so [`exp`] uses only sums and products, and the random generator ([`Random`])
+//! differ between systems' libraries, so [`numbers`] uses only sums and products, and the random generator ([`Random`])
 //! only integers.
 
+pub(in crate::session) mod numbers;
 #[cfg(test)]
 mod tests;
+pub mod timestamps;
 
 use std::cmp::Ordering;
+
+use self::numbers::{exp, likeliest, ln, sum_of_exps};
+use self::timestamps::Timed;
 
 /// How the next token is chosen. The default is the likeliest one.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,6 +68,29 @@ pub enum ChoiceError {
     /// There are no logits, or all logits are negative infinity.
     #[error("none of {0} tokens is possible")]
     Nothing(usize),
+}
+
+/// What may not be chosen at a place of a text.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::session) struct Rules<'a> {
+    /// Lists of tokens that are impossible, whatever their logits. Tokens without a logit are ignored.
+    pub(in crate::session) never: &'a [&'a [i64]],
+    /// The rules of timestamps, where a text has any.
+    pub(in crate::session) timed: Option<Timed<'a>>,
+}
+
+impl Rules<'_> {
+    /// Makes what may not be chosen impossible.
+    fn apply(&self, scores: &mut [f32]) {
+        for &token in self.never.iter().copied().flatten() {
+            if let Some(score) = usize::try_from(token).ok().and_then(|token| scores.get_mut(token)) {
+                *score = f32::NEG_INFINITY;
+            }
+        }
+        if let Some(timed) = &self.timed {
+            timed.apply(scores);
+        }
+    }
 }
 
 /// Chooses tokens of one text.
@@ -118,12 +146,26 @@ impl Chooser {
     ///
     /// As [`Chooser::choose`]; [`ChoiceError::Nothing`] also where the lists have all possible tokens.
     pub fn choose_but(&mut self, logits: &[f32], text: &[i64], not: &[&[i64]]) -> Result<i64, ChoiceError> {
+        self.choose_by(logits, text, &Rules { never: not, timed: None })
+    }
+
+    /// As [`Chooser::choose_but`], by rules.
+    ///
+    /// # Errors
+    ///
+    /// As [`Chooser::choose_but`].
+    pub(in crate::session) fn choose_by(
+        &mut self,
+        logits: &[f32],
+        text: &[i64],
+        rules: &Rules<'_>,
+    ) -> Result<i64, ChoiceError> {
         check(logits)?;
         let mut scores = std::mem::take(&mut self.scores);
         scores.clear();
         scores.extend_from_slice(logits);
         self.penalise(&mut scores, text);
-        suppress(&mut scores, not);
+        rules.apply(&mut scores);
         let likeliest = likeliest(&scores).ok_or(ChoiceError::Nothing(scores.len()));
         let chosen = likeliest.map(|first| match self.sampling.temperature {
             0.0 => first,
@@ -133,8 +175,7 @@ impl Chooser {
         Ok(chosen? as i64)
     }
 
-    /// The logarithms of the tokens' probabilities after `text`, to which the penalty is then applied; those of the tokens
-    /// in the lists are negative infinity.
+    /// The logarithms of the tokens' probabilities after `text`, to which the penalty and the rules are then applied.
     ///
     /// # Errors
     ///
@@ -143,7 +184,7 @@ impl Chooser {
         &mut self,
         logits: &[f32],
         text: &[i64],
-        not: &[&[i64]],
+        rules: &Rules<'_>,
         scores: &mut Vec<f32>,
     ) -> Result<(), ChoiceError> {
         check(logits)?;
@@ -152,7 +193,7 @@ impl Chooser {
         scores.clear();
         scores.extend(logits.iter().map(|&logit| ((f64::from(logit) - f64::from(largest)) - sum) as f32));
         self.penalise(scores, text);
-        suppress(scores, not);
+        rules.apply(scores);
         Ok(())
     }
 
@@ -211,15 +252,6 @@ fn check(logits: &[f32]) -> Result<(), ChoiceError> {
     refused.map_or(Ok(()), |token| Err(ChoiceError::Logit { token, value: logits[token] }))
 }
 
-/// Makes the tokens of some lists impossible. Tokens without a score are ignored.
-fn suppress(scores: &mut [f32], not: &[&[i64]]) {
-    for &token in not.iter().copied().flatten() {
-        if let Some(score) = usize::try_from(token).ok().and_then(|token| scores.get_mut(token)) {
-            *score = f32::NEG_INFINITY;
-        }
-    }
-}
-
 /// A token that may be drawn.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
@@ -260,65 +292,6 @@ fn keep_mass(kept: &mut Vec<Candidate>, part: f64) {
             None => sorted *= 8,
         }
     }
-}
-
-/// The token with the largest logit, the first of equals; `None` where none is possible.
-pub(in crate::session) fn likeliest(logits: &[f32]) -> Option<usize> {
-    let mut best: Option<(usize, f32)> = None;
-    for (token, &logit) in logits.iter().enumerate() {
-        if logit > best.map_or(f32::NEG_INFINITY, |(_, largest)| largest) {
-            best = Some((token, logit));
-        }
-    }
-    best.map(|(token, _)| token)
-}
-
-/// The exponential function, for numbers up to 0. Its relative error is below 1e-15.
-pub(in crate::session) fn exp(x: f64) -> f64 {
-    // Too small to matter in a sum of weights.
-    if x < -700.0 {
-        return 0.0;
-    }
-    let powers = (x * std::f64::consts::LOG2_E).round();
-    // The logarithm of 2 in two parts. The first part has few bits, so its product with a whole number is exact.
-    let rest = (x - powers * 0.693_147_180_369_123_8) - powers * 1.908_214_929_270_587_7e-10;
-    // At most 0.347 in size: the term after the last one is below 1e-17.
-    let series = (1..=14).rev().fold(1.0, |sum, term| 1.0 + sum * rest / f64::from(term));
-    series * f64::from_bits(((1023 + powers as i64) as u64) << 52)
-}
-
-/// The natural logarithm, for numbers from 1 on. Its absolute error is below 1e-15 of the larger of 1 and the result.
-pub(in crate::session) fn ln(x: f64) -> f64 {
-    // From the logarithm of the power of two: Halley's steps, each of which leaves the third power of the error.
-    let mut y = (x.to_bits() >> 52) as f64 - 1022.5;
-    y *= std::f64::consts::LN_2;
-    for _ in 0..4 {
-        let power = x * exp(-y);
-        y += 2.0 * (power - 1.0) / (power + 1.0);
-    }
-    y
-}
-
-/// The sum of exp(logit - largest), with a relative error below 1e-6, in loops that compilers make vectors of.
-fn sum_of_exps(logits: &[f32], largest: f32) -> f64 {
-    /// Adding it rounds a number to a whole one, which the lowest bits of the sum then hold.
-    const WHOLE: f32 = 1.5 * (1 << 23) as f32;
-    let term = |logit: f32| {
-        // Smaller terms do not matter in a sum of at least 1.
-        let power = ((logit - largest) * std::f32::consts::LOG2_E).max(-60.0);
-        let whole = power + WHOLE;
-        let rest = (power - (whole - WHOLE)) * std::f32::consts::LN_2;
-        let series = (1..=7).rev().fold(1.0f32, |sum, term| 1.0 + sum * rest * (1.0 / term as f32));
-        f32::from_bits(series.to_bits().wrapping_add(whole.to_bits() << 23))
-    };
-    let part = |part: &[f32]| {
-        let mut sums = [0f32; 16];
-        for chunk in part.chunks(16) {
-            chunk.iter().zip(&mut sums).for_each(|(&logit, sum)| *sum += term(logit));
-        }
-        sums.iter().copied().map(f64::from).sum::<f64>()
-    };
-    logits.chunks(1024).map(part).sum()
 }
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).

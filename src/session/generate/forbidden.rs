@@ -2,6 +2,7 @@
 //! that would repeat a sequence of tokens.
 
 use super::GenerateOptions;
+use crate::session::decoder::choose::timestamps::Timed;
 
 /// Where a text stands.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +16,12 @@ pub(in crate::session) struct Standing<'a> {
 }
 
 impl GenerateOptions {
+    /// The rules of timestamps, where the text has any.
+    pub(in crate::session) fn timed<'a>(&self, Standing { text, chosen, .. }: Standing<'a>) -> Option<Timed<'a>> {
+        let chosen = &text[text.len().saturating_sub(chosen)..];
+        self.timestamps.map(|timestamps| Timed { timestamps, chosen, end: self.ends.first().copied() })
+    }
+
     /// Lists of tokens that may not be chosen now. `repeated` is memory for those that would repeat a sequence.
     pub(in crate::session) fn forbidden<'a>(
         &'a self,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use kiln::EncoderDecoderFiles;
+use kiln::{EncoderDecoderFiles, Timestamps};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -26,6 +26,9 @@ pub(super) struct Exported {
     pub(super) start: i64,
     /// The tokens after it, or why they are not known.
     forced: Result<Forced, String>,
+    /// The token that says that timestamps are not wanted, and the largest place of the first timestamp.
+    untimed: Option<i64>,
+    most_first: Option<usize>,
     /// Tokens of them that count as chosen in a text's length: `forced_bos_token_id`.
     pub(super) counted: usize,
     /// Tokens that are never chosen, and tokens that are never chosen first.
@@ -62,6 +65,7 @@ struct Config {
     lang_to_id: Option<BTreeMap<String, i64>>,
     task_to_id: Option<BTreeMap<String, i64>>,
     no_timestamps_token_id: Option<i64>,
+    max_initial_timestamp_index: Option<usize>,
     eos_token_id: Option<Tokens>,
     pad_token_id: Option<i64>,
     max_position_embeddings: Option<usize>,
@@ -116,7 +120,7 @@ impl Exported {
             }
             _ => at_places(1, &places).map(Forced::Tokens),
         };
-        let forced = forced.map(|forced| forced.untimed(untimed));
+        let most_first = generation.max_initial_timestamp_index.or(config.max_initial_timestamp_index);
         let mut suppress = generation.suppress_tokens.or(config.suppress_tokens).unwrap_or_default();
         for word in generation.bad_words_ids.or(config.bad_words_ids).unwrap_or_default() {
             match word[..] {
@@ -139,21 +143,42 @@ impl Exported {
             return Err(Failure::usage("the context has no tokens"));
         }
         let search = generation.search;
-        Ok(Exported { files, ends, start, forced, counted, suppress, begin_suppress, context, search })
+        Ok(Exported {
+            files,
+            ends,
+            start,
+            forced,
+            untimed,
+            most_first,
+            counted,
+            suppress,
+            begin_suppress,
+            context,
+            search,
+        })
     }
 
-    /// The tokens behind the one that begins a text.
-    pub(super) fn forced(&self) -> Outcome<&Forced> {
+    /// The tokens behind the one that begins a text with or without timestamps.
+    pub(super) fn forced(&self, has_times: bool) -> Outcome<Forced> {
         let unknown = |open| Failure::usage(format!("{open}: --decoder-prompt says what its texts begin with"));
-        self.forced.as_ref().map_err(unknown)
+        let forced = self.forced.as_ref().map_err(unknown)?.clone();
+        Ok(forced.timed(self.untimed, has_times))
+    }
+
+    /// The rules of timestamps, of a model that has any.
+    pub(super) fn timestamps(&self) -> Outcome<Timestamps> {
+        let none = || Failure::usage("--timestamps: there is no no_timestamps_token_id, behind which timestamps begin");
+        let untimed = self.untimed.ok_or_else(none)?;
+        Ok(Timestamps { begin: untimed.saturating_add(1), most_first: self.most_first })
     }
 }
 
 impl Forced {
-    /// The tokens, and behind them the one that says that timestamps are not wanted.
-    fn untimed(mut self, untimed: Option<i64>) -> Forced {
+    /// The tokens, and behind them the one that says that timestamps are not wanted, unless they are.
+    fn timed(mut self, untimed: Option<i64>, has_times: bool) -> Forced {
         let (Forced::Tokens(tokens) | Forced::Language { then: tokens, .. }) = &mut self;
-        tokens.extend(untimed.filter(|untimed| tokens.last() != Some(untimed)));
+        tokens.pop_if(|last| Some(*last) == untimed);
+        tokens.extend(untimed.filter(|_| !has_times));
         self
     }
 }
@@ -199,12 +224,12 @@ mod tests {
         let config = r#"{"decoder_start_token_id": 0, "eos_token_id": 1, "pad_token_id": 0, "n_positions": 64,
             "model_type": "t5", "num_beams": 1, "max_length": 20}"#;
         let read = exported(config, "{}").unwrap();
-        assert_eq!((read.forced().unwrap(), read.start), (&Forced::Tokens(vec![]), 0));
+        assert_eq!((read.forced(false).unwrap(), read.start), (Forced::Tokens(vec![]), 0));
         assert_eq!((read.ends, read.context), (vec![1, 0], 64));
         let generation = r#"{"decoder_start_token_id": 5, "forced_bos_token_id": 6, "eos_token_id": [7, 8],
             "max_length": 30, "do_sample": true, "top_k": 9, "num_beams": 4}"#;
         let read = exported(config, generation).unwrap();
-        assert_eq!((read.forced().unwrap(), read.start), (&Forced::Tokens(vec![6]), 5));
+        assert_eq!((read.forced(false).unwrap(), read.start), (Forced::Tokens(vec![6]), 5));
         assert_eq!((read.ends.clone(), read.context), (vec![7, 8, 0], 30));
         assert_eq!((read.search.do_sample, read.search.top_k), (true, Some(9)));
         assert!(read.search.beams().is_err_and(|failure| failure.code() == Code::Unsupported));
@@ -218,7 +243,7 @@ mod tests {
     #[test]
     fn forced_tokens_begin_a_text_and_others_are_suppressed() {
         let config = r#"{"decoder_start_token_id": 50257, "forced_decoder_ids": [[1, 50259], [2, 50359]]}"#;
-        let forced = |generation: &str| exported(config, generation).unwrap().forced().cloned();
+        let forced = |generation: &str| exported(config, generation).unwrap().forced(false);
         let tokens = |tokens: &[i64]| Forced::Tokens(tokens.to_vec());
         assert_eq!(forced("{}").unwrap(), tokens(&[50259, 50359]));
         assert_eq!(forced(r#"{"forced_decoder_ids": [[2, 8], [1, 7], [3, 9]]}"#).unwrap(), tokens(&[7, 8, 9]));
@@ -233,6 +258,12 @@ mod tests {
             let line = forced(open).unwrap_err().line().unwrap();
             assert!(line.contains(expected) && line.contains("--decoder-prompt"), "{line}");
         }
+        // With timestamps, the token that refuses them is not forced.
+        let timed = r#"{"no_timestamps_token_id": 50359, "max_initial_timestamp_index": 50}"#;
+        let timed = exported(config, timed).unwrap();
+        assert_eq!(timed.forced(true).unwrap(), tokens(&[50259]));
+        assert_eq!(timed.timestamps().unwrap(), Timestamps { begin: 50360, most_first: Some(50) });
+        assert!(exported(config, "{}").unwrap().timestamps().is_err());
         let read = exported(
             config,
             r#"{"suppress_tokens": [1, 2], "begin_suppress_tokens": [220], "bad_words_ids": [[65000]]}"#,
@@ -247,7 +278,7 @@ mod tests {
     fn a_language_is_detected_where_the_folder_knows_all() {
         let config = r#"{"decoder_start_token_id": 1, "is_multilingual": true, "no_timestamps_token_id": 9,
             "lang_to_id": {"<|en|>": 2, "<|de|>": 3}, "task_to_id": {"transcribe": 5, "translate": 6}}"#;
-        let forced = |generation: &str| exported(config, generation).unwrap().forced().cloned();
+        let forced = |generation: &str| exported(config, generation).unwrap().forced(false);
         // Languages are in the order of their names.
         let detected = |then: &[i64]| Forced::Language { languages: vec![3, 2], then: then.to_vec() };
         assert_eq!(forced("{}").unwrap(), detected(&[5, 9]));

@@ -208,6 +208,7 @@ fn folders_and_flags_that_cannot_be_used_are_named() {
     run(&["--stop", ""]).fails(2, &["--stop"]);
     run(&["--input", "x=y.npy"]).fails(2, &["--input"]);
     run(&["--decoder-prompt", "a"]).fails(2, &["--decoder-prompt"]);
+    run(&["--timestamps"]).fails(2, &["--timestamps"]);
     run(&["--time-limit", "0"]).fails(1, &["model.onnx", "the time limit of 0ns has passed"]);
     generate(folder.path(), &["--prompt", &"a".repeat(48)]).fails(2, &["--prompt", "49", "48"]);
     for flags in [&["--greedy", "--temperature", "1"][..], &["--greedy", "--seed", "1"], &["--top-k", "-3"]] {
@@ -418,6 +419,23 @@ fn what_a_text_begins_with_and_never_has_is_what_the_folder_says() {
     assert_eq!(with(&never, &["--max-tokens", "3"]), "wbc", "a letter is as likely as another: of equals the first");
     let first = json!({"begin_suppress_tokens": [byte(b'w'), byte(b'a')]}).to_string();
     assert_eq!(with(&first, &["--max-tokens", "4"]), "bcde");
+}
+
+#[test]
+fn times_are_put_around_what_is_said() {
+    let folder = Translator::folder();
+    // The letters from 'u' on are times, and 't' says that there are none. A letter is followed by the next one.
+    let generation =
+        json!({"no_timestamps_token_id": byte(b't'), "max_initial_timestamp_index": 2, "suppress_tokens": [0, 1]});
+    fs::write(folder.path().join("generation_config.json"), generation.to_string()).unwrap();
+    let said = |flags: &[&str]| said(folder.path(), &[&["--prompt", "v", "--max-tokens", "21"], flags].concat()).0;
+    let timed = said(&["--timestamps"]);
+    assert!(timed.starts_with("wabcdefghijklmnopqrsx"), "the model hears 'v' and says 'w', a time: {timed}");
+    assert!(said(&[]).starts_with('u'), "it goes on behind 't'");
+    let searched = said(&["--timestamps", "--beams", "2"]);
+    assert!(searched.starts_with(['u', 'v', 'w']) && !searched.contains('t'), "{searched}");
+    fs::remove_file(folder.path().join("generation_config.json")).unwrap();
+    generate(folder.path(), &["--prompt", "v", "--timestamps"]).fails(2, &["--timestamps", "no_timestamps_token_id"]);
 }
 
 #[test]

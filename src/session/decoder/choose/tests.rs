@@ -211,7 +211,7 @@ fn logarithms_of_probabilities_are_those_of_the_definition() {
         logits[count / 2] = f32::NEG_INFINITY;
         logits[0] = 3.5;
         let mut found = Vec::new();
-        chooser.log_probabilities(&logits, &[], &[], &mut found).unwrap();
+        chooser.log_probabilities(&logits, &[], &Rules::default(), &mut found).unwrap();
         let sum: f64 = logits.iter().map(|&logit| (f64::from(logit) - 3.5).exp()).sum();
         for (&found, &logit) in found.iter().zip(&logits) {
             let expected = f64::from(logit) - 3.5 - sum.ln();
@@ -226,11 +226,14 @@ fn penalties_and_lists_come_behind_the_logarithms() {
     let mut chooser = Chooser::new(penalty).unwrap();
     let mut found = Vec::new();
     let half = 0.5f32.ln();
-    chooser.log_probabilities(&[0.0, 0.0, f32::NEG_INFINITY], &[1, 1, 9], &[&[-4, 3]], &mut found).unwrap();
+    let unknown = Rules { never: &[&[-4, 3]], timed: None };
+    chooser.log_probabilities(&[0.0, 0.0, f32::NEG_INFINITY], &[1, 1, 9], &unknown, &mut found).unwrap();
     assert_eq!(found, [half, 2.0 * half, f32::NEG_INFINITY]);
-    chooser.log_probabilities(&[1e30, 1e30], &[], &[&[0]], &mut found).unwrap();
+    let first = Rules { never: &[&[0]], timed: None };
+    chooser.log_probabilities(&[1e30, 1e30], &[], &first, &mut found).unwrap();
     assert_eq!(found, [f32::NEG_INFINITY, half]);
-    let mut refused = |logits: &[f32]| chooser.log_probabilities(logits, &[], &[], &mut found).unwrap_err();
+    let mut refused =
+        |logits: &[f32]| chooser.log_probabilities(logits, &[], &Rules::default(), &mut found).unwrap_err();
     assert_eq!(refused(&[f32::NEG_INFINITY]), ChoiceError::Nothing(1));
     assert_eq!(refused(&[]), ChoiceError::Nothing(0));
     assert!(matches!(refused(&[0.0, f32::NAN]), ChoiceError::Logit { token: 1, .. }));
