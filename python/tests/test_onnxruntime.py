@@ -47,6 +47,37 @@ def test_a_session_knows_its_path_and_options_by_the_names_that_programs_read(tm
     np.testing.assert_array_equal(y, [[0, 2, 3]])
 
 
+def test_providers_are_selected_by_devices_and_policies() -> None:
+    [device] = ort.get_ep_devices()
+    assert (device.ep_name, device.device.type) == ("CPUExecutionProvider", ort.OrtHardwareDeviceType.CPU)
+    by_device, by_policy, by_name = (ort.SessionOptions() for _ in range(3))
+    assert not by_device.has_providers()
+    by_device.add_provider_for_devices([device], {})
+    by_policy.set_provider_selection_policy(ort.OrtExecutionProviderDevicePolicy.MAX_PERFORMANCE)
+    by_name.add_provider("CPUExecutionProvider", {"use_arena": "0"})
+    for options in (by_device, by_policy, by_name):
+        assert options.has_providers()
+        session = ort.InferenceSession(unary("Relu"), options)
+        np.testing.assert_array_equal(session.run(None, {"x": X})[0], Y)
+    assert session.get_input_epdevices() == [device] and session.get_tuning_results() == []
+    assert [info.name for info in session.get_output_memory_infos()] == ["Cpu"]
+    with pytest.raises(RuntimeError, match="Unknown Provider Type: CUDAExecutionProvider"):
+        by_name.add_provider("CUDAExecutionProvider", {})
+    with pytest.raises(state.InvalidArgument):
+        by_name.add_provider_for_devices([], {})
+
+
+def test_values_are_copied_to_values() -> None:
+    one, other = (ort.OrtValue.ortvalue_from_numpy(np.full((2, 3), number, np.float32)) for number in (1, 2))
+    ort.copy_tensors([one], [other])
+    np.testing.assert_array_equal(other.numpy(), one.numpy())
+    for wrong in (np.ones((3, 2), np.float32), np.ones((2, 3), np.float64)):
+        with pytest.raises(state.InvalidArgument, match="one type and shape"):
+            ort.copy_tensors([one], [ort.OrtValue.ortvalue_from_numpy(wrong)])
+    with pytest.raises(state.InvalidArgument, match="1 values to copy to 0"):
+        ort.copy_tensors([one], [])
+
+
 def test_files_of_a_model_are_handed_over_by_options(tmp_path: Path) -> None:
     w = np.arange(50_000, dtype=np.float32)
     model, raw = apart(w), w.tobytes()
@@ -352,12 +383,13 @@ packed, scales = np.zeros((4, 1, 16), np.uint8), np.zeros(4, np.float32)
 C.quantize_matmul_4bits(packed, np.eye(32, 4, dtype=np.float32), scales, np.zeros(2, np.uint8), 32, 4, 32, True)
 assert (np.abs(scales) > 0).all() and packed.any()
 import onnxruntime.capi.onnxruntime_validation
-try:
-    C.quantize_matmul_9bits
-except AttributeError as error:
-    assert "quantize_matmul_9bits" in str(error)
-else:
-    raise AssertionError
+for absent in ("quantize_matmul_9bits", "InferenceSession", "OrtValueVector"):
+    try:
+        getattr(C, absent)
+    except AttributeError as error:
+        assert absent in str(error)
+    else:
+        raise AssertionError(absent)
 """
 
 

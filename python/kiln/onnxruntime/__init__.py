@@ -12,6 +12,13 @@ onnxruntime after :func:`set_fallback`.
 from __future__ import annotations
 
 from kiln.onnxruntime._compiler import ModelCompiler, OrtCompileApiFlags
+from kiln.onnxruntime._devices import (
+    OrtEpDevice,
+    OrtExecutionProviderDevicePolicy,
+    OrtHardwareDevice,
+    OrtHardwareDeviceType,
+    get_ep_devices,
+)
 from kiln.onnxruntime._install import install, is_installed, set_fallback
 from kiln.onnxruntime._options import (
     ExecutionMode,
@@ -31,6 +38,7 @@ from kiln.onnxruntime._process import (
     get_build_info,
     get_device,
     get_version_string,
+    has_collective_ops,
     preload_dlls,
     set_default_logger_severity,
     set_default_logger_verbosity,
@@ -46,6 +54,7 @@ from kiln.onnxruntime._values import (
     OrtValue,
     SessionIOBinding,
     SparseTensor,
+    copy_tensors,
 )
 
 __all__ = [
@@ -61,6 +70,10 @@ __all__ = [
     "OrtArenaCfg",
     "OrtCompileApiFlags",
     "OrtDevice",
+    "OrtEpDevice",
+    "OrtExecutionProviderDevicePolicy",
+    "OrtHardwareDevice",
+    "OrtHardwareDeviceType",
     "OrtMemType",
     "OrtMemoryInfo",
     "OrtValue",
@@ -69,13 +82,16 @@ __all__ = [
     "SessionOptions",
     "SparseTensor",
     "__version__",
+    "copy_tensors",
     "disable_telemetry_events",
     "enable_telemetry_events",
     "get_all_providers",
     "get_available_providers",
     "get_build_info",
     "get_device",
+    "get_ep_devices",
     "get_version_string",
+    "has_collective_ops",
     "install",
     "is_installed",
     "preload_dlls",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import importlib.machinery
 import importlib.util
@@ -27,6 +26,10 @@ _REPLACED = [
 
 _real: ModuleType | None = None
 _fallback = False
+#: The real package's native half, once it is loaded from its file.
+_loaded: ModuleType | None = None
+#: What begins the names of functions that tools for model files call.
+_TOOLS = ("get_all_op", "get_registered_", "get_shape_inference", "pack_", "quantize_")
 #: Folders of the real package, once this one has its name.
 _homes: list[str] = []
 
@@ -84,9 +87,9 @@ def set_fallback(fallback: bool) -> None:
     _fallback = fallback
 
 
-@functools.cache
 def _native() -> ModuleType | None:
     """What the real package's native half defines, if it is installed."""
+    global _loaded
     if _real is not None:
         state: ModuleType = _real.capi._pybind_state
         return state
@@ -95,6 +98,8 @@ def _native() -> ModuleType | None:
             return importlib.import_module(_THEIRS + ".capi._pybind_state")
         except ImportError:
             return None
+    if _loaded is not None:
+        return _loaded
     for home, suffix in itertools.product(_homes, importlib.machinery.EXTENSION_SUFFIXES):
         file = os.path.join(home, "capi", _NATIVE + suffix)
         if os.path.exists(file):
@@ -104,16 +109,18 @@ def _native() -> ModuleType | None:
             if spec is not None and spec.loader is not None:
                 module = importlib.util.module_from_spec(spec)
                 spec.loader.exec_module(module)
-                return module
-    return None
+                _loaded = module
+                break
+    return _loaded
 
 
 def of_real(name: str) -> Any:
     """What the real package's native half has by that name, for its tools (``quantize_matmul_4bits``).
 
-    Raises :class:`AttributeError` where it has none, and where the real package is not installed.
+    Raises :class:`AttributeError` where it has none, where the real package is not installed, and for what is no
+    function of a tool: the real package's sessions and values are no part of this one.
     """
-    native = None if name.startswith("__") else _native()
+    native = _native() if name.startswith(_TOOLS) else None
     if native is None or not hasattr(native, name):
         raise AttributeError(f"onnxruntime's native half has no {name} on Kiln")
     return getattr(native, name)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import kiln
+from kiln.onnxruntime._errors import InvalidArgument
 from kiln.onnxruntime._log import once
+from kiln.onnxruntime._process import get_available_providers
 
 if TYPE_CHECKING:
+    from kiln.onnxruntime._devices import OrtEpDevice, OrtExecutionProviderDevicePolicy
     from kiln.onnxruntime._values import OrtValue
 
 
@@ -132,6 +135,7 @@ class SessionOptions:
     def __init__(self) -> None:
         self.__dict__.update(_DEFAULTS)
         self.__dict__["_config"] = {}
+        self.__dict__["_selects"] = False
         self.__dict__["_external_data"] = {}
         self.__dict__["_initializers"] = {}
 
@@ -198,6 +202,33 @@ class SessionOptions:
     def add_free_dimension_override_by_denotation(self, denotation: str, value: int) -> None:
         """Has no effect, as :meth:`add_free_dimension_override_by_name`."""
         self.add_free_dimension_override_by_name(denotation, value)
+
+    def add_provider(self, name: str, options: Mapping[str, str]) -> None:
+        """Accepts the provider that there is. Others raise :class:`RuntimeError`, as providers do that onnxruntime lacks.
+
+        >>> options = SessionOptions()
+        >>> options.add_provider("CPUExecutionProvider", {})
+        >>> options.has_providers()
+        True
+        """
+        if name not in get_available_providers():
+            raise RuntimeError(f"Unknown Provider Type: {name}")
+        self.__dict__["_selects"] = True
+
+    def add_provider_for_devices(self, devices: Sequence[OrtEpDevice], options: Mapping[str, str]) -> None:
+        """As :meth:`add_provider`, for devices of :func:`get_ep_devices`."""
+        if not devices:
+            raise InvalidArgument("there are no devices to add a provider for")
+        for device in devices:
+            self.add_provider(device.ep_name, options)
+
+    def set_provider_selection_policy(self, policy: OrtExecutionProviderDevicePolicy) -> None:
+        """Accepts any policy: each selects the processor."""
+        self.__dict__["_selects"] = True
+
+    def has_providers(self) -> bool:
+        """Whether providers were added, or a policy that selects them."""
+        return bool(self.__dict__["_selects"])
 
     def register_custom_ops_library(self, path: str) -> None:
         """Refused: Kiln has no operators of other libraries."""

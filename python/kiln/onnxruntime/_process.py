@@ -77,6 +77,15 @@ def set_default_logger_verbosity(verbosity: int) -> None:
     once(f"set_default_logger_verbosity({verbosity}) means nothing here")
 
 
+def has_collective_ops() -> bool:
+    """False: there are no operators over several devices.
+
+    >>> has_collective_ops()
+    False
+    """
+    return False
+
+
 def set_seed(seed: int) -> None:
     """Has no effect: nodes that draw random numbers have seeds of their own.
 

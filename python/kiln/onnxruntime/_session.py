@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 import kiln
 from kiln.onnxruntime import _install
+from kiln.onnxruntime._devices import OrtEpDevice, get_ep_devices
 from kiln.onnxruntime._errors import Fail, InvalidArgument, of_code, translated
 from kiln.onnxruntime._log import LOGGER, once
 from kiln.onnxruntime._options import RunOptions, SessionOptions
 from kiln.onnxruntime._process import get_available_providers
 from kiln.onnxruntime._types import element_name
-from kiln.onnxruntime._values import IOBinding, OrtDevice, OrtValue
+from kiln.onnxruntime._values import IOBinding, OrtDevice, OrtMemoryInfo, OrtValue
 from kiln.onnxruntime._writing import Apart, written
 
 
@@ -173,6 +174,25 @@ class InferenceSession(Session):
             if name not in get_available_providers():
                 text = f"Specified provider '{name}' is not in available provider names: {get_available_providers()}"
                 once(text, level=logging.WARNING)
+
+    def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
+        """For each input, the memory that it lies in."""
+        return [OrtMemoryInfo("Cpu") for _ in self.get_inputs()]
+
+    def get_output_memory_infos(self) -> list[OrtMemoryInfo]:
+        """For each output, the memory that it lies in."""
+        return [OrtMemoryInfo("Cpu") for _ in self.get_outputs()]
+
+    def get_input_epdevices(self) -> list[OrtEpDevice]:
+        """For each input, the device of the provider that reads it."""
+        return [device for _ in self.get_inputs() for device in get_ep_devices()]
+
+    def get_tuning_results(self) -> list[Any]:
+        """None: what Kiln has measured is in its records."""
+        return []
+
+    def set_tuning_results(self, results: Sequence[Any], *, error_on_invalid: bool = False) -> None:
+        """Has no effect, as providers without tuning have none."""
 
     def enable_fallback(self) -> None:
         """Has no effect: there is one provider."""

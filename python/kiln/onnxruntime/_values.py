@@ -369,6 +369,10 @@ class IOBinding:
         """The outputs of the last request, in the order in which they were bound."""
         return list(self._results)
 
+    def get_outputs_as_ortvaluevector(self) -> list[OrtValue]:
+        """As :meth:`get_outputs`: a vector of values is a list here."""
+        return self.get_outputs()
+
     def copy_outputs_to_cpu(self) -> list[Any]:
         """The outputs of the last request as arrays, without a copy."""
         return [value._value for value in self._results]
@@ -379,6 +383,24 @@ class IOBinding:
         out = {name: at for name, at in self._bound.items() if at is not None}
         results = session._serve(names, self._inputs, run_options, out) if names else []
         self._results = [OrtValue(result) for result in results]
+
+
+def copy_tensors(sources: Sequence[OrtValue], destinations: Sequence[OrtValue], stream: Any = None) -> None:
+    """Copies the elements of arrays to arrays of the same types and shapes.
+
+    >>> source, to = (ort.OrtValue.ortvalue_from_numpy(np.full(2, number, np.float32)) for number in (1, 0))
+    >>> ort.copy_tensors([source], [to])
+    >>> to.numpy()
+    array([1., 1.], dtype=float32)
+    """
+    if len(sources) != len(destinations):
+        raise InvalidArgument(f"{len(sources)} values to copy to {len(destinations)}")
+    for source, destination in zip(sources, destinations, strict=True):
+        if source.shape() != destination.shape() or source.data_type() != destination.data_type():
+            types = f"{source.data_type()} {source.shape()} to {destination.data_type()} {destination.shape()}"
+            raise InvalidArgument(f"values of one type and shape are copied, not {types}")
+    for source, destination in zip(sources, destinations, strict=True):
+        destination.update_inplace(source.numpy())
 
 
 #: The name of the class in onnxruntime's native module.

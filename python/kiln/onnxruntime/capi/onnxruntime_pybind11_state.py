@@ -1,6 +1,13 @@
 """The exceptions, where programs look for them."""
 
 from kiln.onnxruntime._compiler import OrtCompileApiFlags
+from kiln.onnxruntime._devices import (
+    OrtEpDevice,
+    OrtExecutionProviderDevicePolicy,
+    OrtHardwareDevice,
+    OrtHardwareDeviceType,
+    get_ep_devices,
+)
 from kiln.onnxruntime._errors import (
     EngineError,
     EPFail,
@@ -27,9 +34,16 @@ from kiln.onnxruntime._options import (
     RunOptions,
     SessionOptions,
 )
-from kiln.onnxruntime._process import get_all_providers, get_available_providers, get_device
+from kiln.onnxruntime._process import (
+    get_all_providers,
+    get_available_providers,
+    get_build_info,
+    get_device,
+    get_version_string,
+    has_collective_ops,
+)
 from kiln.onnxruntime._session import ModelMetadata, NodeArg
-from kiln.onnxruntime._values import OrtArenaCfg, OrtDevice, OrtMemoryInfo, SessionIOBinding, SparseTensor
+from kiln.onnxruntime._values import OrtArenaCfg, OrtDevice, OrtMemoryInfo, SessionIOBinding, SparseTensor, copy_tensors
 
 __all__ = [
     "EPFail",
@@ -54,6 +68,10 @@ __all__ = [
     "OrtArenaCfg",
     "OrtCompileApiFlags",
     "OrtDevice",
+    "OrtEpDevice",
+    "OrtExecutionProviderDevicePolicy",
+    "OrtHardwareDevice",
+    "OrtHardwareDeviceType",
     "OrtMemType",
     "OrtMemoryInfo",
     "RunOptions",
@@ -61,9 +79,14 @@ __all__ = [
     "SessionIOBinding",
     "SessionOptions",
     "SparseTensor",
+    "copy_tensors",
     "get_all_providers",
     "get_available_providers",
+    "get_build_info",
     "get_device",
+    "get_ep_devices",
+    "get_version_string",
+    "has_collective_ops",
 ]
 
 # Names that Kiln lacks are those of the real package.
