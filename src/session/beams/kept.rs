@@ -83,7 +83,7 @@ impl Ranking {
 
     /// The score of a text of `length` tokens.
     fn score(&self, sum: f64, length: usize) -> f64 {
-        let length = (length + self.beams.counted) as f64;
+        let length = length.saturating_add(self.beams.counted) as f64;
         // length^-penalty
         let power = f64::from(self.beams.length_penalty) * ln(length);
         if power < 0.0 { sum / exp(power) } else { sum * exp(-power) }

@@ -52,7 +52,7 @@ impl Timed<'_> {
         }
         if self.chosen.is_empty() {
             forbid(&mut scores[..begin]);
-            let most = self.timestamps.most_first.map_or(scores.len(), |most| begin.saturating_add(most + 1));
+            let most = self.timestamps.most_first.map_or(scores.len(), |most| begin.saturating_add(most).saturating_add(1));
             let most = most.min(scores.len());
             forbid(&mut scores[most..]);
         }
@@ -125,6 +125,8 @@ mod tests {
                 let mut scores = vec![1.0; 14];
                 Timed { timestamps: Timestamps { begin, most_first: Some(0) }, chosen, end: None }.apply(&mut scores);
                 Timed { timestamps: TIMES, chosen, end: Some(i64::MAX) }.apply(&mut scores[..3]);
+                let late = Timestamps { begin, most_first: Some(usize::MAX) };
+                Timed { timestamps: late, chosen, end: Some(-1) }.apply(&mut scores);
             }
         }
     }
