@@ -130,13 +130,23 @@ impl Source {
     }
 
     /// Writes it to a path as a packed model, from which later sessions load at once, and makes a session of that. A
-    /// packed model is copied there.
+    /// packed model is copied there, unless it is there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::pack`]; also where the file would take the place of the model that it is made of.
     pub(crate) fn load_by(self, to: &Path, says: &Says, options: &SessionOptions) -> Result<Session> {
+        let place = |path: &Path| std::fs::canonicalize(path).ok();
+        let is_there = matches!(&self, Source::Path(from) if place(to).is_some_and(|to| place(from) == Some(to)));
         if !self.is_packed() {
+            if is_there {
+                return Err(invalid!("optimized_model_filepath is the model itself: {}", to.display()));
+            }
             self.pack(to, says, options)?;
             return Session::load(to, options).map_err(|error| of_path(to, error));
         }
         let written = match &self {
+            Source::Path(_) if is_there => Ok(()),
             Source::Path(from) => std::fs::copy(from, to).map(drop),
             Source::Bytes(bytes) => std::fs::write(to, bytes),
             Source::Built(_) => Ok(()),

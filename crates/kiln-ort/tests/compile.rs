@@ -87,6 +87,11 @@ fn a_session_writes_the_model_where_its_options_say() {
     check(to("third").commit_from_file(path("first")).unwrap());
     check(to("fourth").commit_from_memory(&packed).unwrap());
     assert!(["third", "fourth"].iter().all(|name| std::fs::read(path(name)).unwrap() == packed));
+    // Neither takes the place of what it is made of.
+    check(to("first").commit_from_file(path("first")).unwrap());
+    assert_eq!(std::fs::read(path("first")).unwrap(), packed);
+    let error = to("model.onnx").commit_from_file(path("model.onnx")).unwrap_err().to_string();
+    assert!(error.contains("is the model itself") && std::fs::read(path("model.onnx")).unwrap() == model(), "{error}");
     let error = to("missing/model").commit_from_memory(&model()).unwrap_err().to_string();
     assert!(error.contains("missing"), "{error}");
     let error = to("missing/model").commit_from_memory(&packed).unwrap_err().to_string();

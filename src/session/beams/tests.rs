@@ -66,7 +66,9 @@ fn as_many_beams_as_tokens_find_the_likeliest_of_all_texts() {
 fn the_score_of_every_text_is_that_of_its_tokens_alone() {
     let decoder = decoder();
     let prompt = prompt(7);
-    for (number, length_penalty, counted) in [(1, 1.0, 0), (3, 0.0, 0), (4, 2.0, 1), (5, -1.5, 0), (2, 0.01, usize::MAX)] {
+    for (number, length_penalty, counted) in
+        [(1, 1.0, 0), (3, 0.0, 0), (4, 2.0, 1), (5, -1.5, 0), (2, 0.01, usize::MAX)]
+    {
         let beams = Beams { number, length_penalty, counted, stop: BeamStop::Impossible };
         let end = all(&decoder, &prompt, 1)[1].0[0];
         let options = GenerateOptions { ends: vec![end], ..options(9) };

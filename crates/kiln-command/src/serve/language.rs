@@ -95,8 +95,11 @@ impl Language for Speaker {
         Chooser::new(sampling).map_err(|error| Failure::Refused(error.to_string()))?;
         let tokens = self.tokens(prompt)?;
         let count = tokens.len();
+        let search = &self.folder.search;
         let options = GenerateOptions {
             sampling,
+            no_repeat_ngram: search.no_repeat_ngram_size.unwrap_or(0),
+            min_tokens: search.min_length.unwrap_or(0).saturating_sub(tokens.len()),
             ends: self.folder.ends.clone(),
             max_tokens: max_tokens.unwrap_or(usize::MAX),
             context: self.folder.context,

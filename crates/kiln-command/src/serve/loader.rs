@@ -19,6 +19,15 @@ use crate::failure::{Code, Failure, Outcome};
 use crate::generate::{folder::Folder, hub};
 use crate::packable;
 
+/// Refuses a folder that asks for beams.
+#[cfg(feature = "generate")]
+fn check_beams(config: &Folder) -> Outcome {
+    config.search.beams()?.map_or(Ok(()), |beams| {
+        let what = format!("num_beams is {beams}: texts are served without beams");
+        Err(Failure::new(Code::Unsupported, anyhow::anyhow!(what)))
+    })
+}
+
 /// Loads sessions that share threads and cache.
 pub(super) struct Sessions {
     options: SessionOptions,
@@ -43,6 +52,7 @@ impl Sessions {
     #[cfg(feature = "generate")]
     fn built(&self, home: &Path) -> Outcome<Arc<dyn Model>> {
         let config = Folder::read(home)?;
+        check_beams(&config)?;
         let decoder = config.load(&self.options)?;
         self.speaker(home, config, decoder)
     }
@@ -53,6 +63,7 @@ impl Sessions {
     fn exported(&self, file: &Path) -> Outcome<Option<Arc<dyn Model>>> {
         let Some(home) = hub::home_of(file)? else { return Ok(None) };
         let config = hub::read(&home, Some(file.strip_prefix(&home).unwrap_or(file)))?;
+        check_beams(&config)?;
         match config.load(&self.options) {
             Err(DecoderError::Model(reason)) => {
                 tracing::warn!(model = %file.display(), reason, "a language model is served as tensors");
@@ -64,10 +75,6 @@ impl Sessions {
 
     #[cfg(feature = "generate")]
     fn speaker(&self, home: &Path, config: Folder, decoder: Decoder) -> Outcome<Arc<dyn Model>> {
-        if let Some(beams) = config.search.beams()? {
-            let what = format!("num_beams is {beams}: texts are served without beams");
-            return Err(Failure::new(Code::Unsupported, anyhow::anyhow!(what)));
-        }
         Ok(Arc::new(Speaker::new(home, config, decoder, self.room)?))
     }
 

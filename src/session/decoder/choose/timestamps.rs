@@ -52,7 +52,8 @@ impl Timed<'_> {
         }
         if self.chosen.is_empty() {
             forbid(&mut scores[..begin]);
-            let most = self.timestamps.most_first.map_or(scores.len(), |most| begin.saturating_add(most).saturating_add(1));
+            let most =
+                self.timestamps.most_first.map_or(scores.len(), |most| begin.saturating_add(most).saturating_add(1));
             let most = most.min(scores.len());
             forbid(&mut scores[most..]);
         }
