@@ -144,6 +144,13 @@ def test_a_session_writes_the_model_where_its_options_say(tmp_path: Path, make: 
     relu = unary("Relu")
     ort.InferenceSession(relu, options)
     assert out.read_bytes() == relu
+    # In place of its own file, whose weights this session goes on to read.
+    options.optimized_model_filepath = str(path)
+    session = ort.InferenceSession(path, options)
+    np.testing.assert_array_equal(session.run(None, {"x": W})[0], 2 * W)
+    double(path)
+    assert not [file.name for file in tmp_path.iterdir() if file.name.startswith(".")], "nothing is left beside it"
+    options.optimized_model_filepath = str(out)
     # A compiler with these options writes its own file alone.
     out.unlink()
     assert ort.ModelCompiler(options, relu).compile_to_bytes() == relu and not out.exists()
@@ -162,6 +169,11 @@ def test_tensors_of_a_written_model_go_where_its_options_say(tmp_path: Path) -> 
     (tmp_path / "w.bin").unlink()
     assert (tmp_path / "tensors.bin").stat().st_size == W.nbytes
     double(out)
+    # Also in place of the file that the session reads.
+    options.optimized_model_filepath = str(tmp_path / "again.onnx")
+    session = ort.InferenceSession(out, options)
+    np.testing.assert_array_equal(session.run(None, {"x": W})[0], 2 * W)
+    double(tmp_path / "again.onnx")
     options.add_session_config_entry(key + "min_size_in_bytes", "many")
     with pytest.raises(state.InvalidArgument, match="min_size_in_bytes is 'many'"):
         ort.InferenceSession(unary("Relu"), options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,10 @@ def test_a_session_knows_its_path_and_options_by_the_names_that_programs_read(tm
     assert ort.InferenceSession(unary("Relu"))._model_path is None
     [y] = session._sess.run(["y"], {"x": np.float32([[-1, 2, 3]])}, None)
     np.testing.assert_array_equal(y, [[0, 2, 3]])
+    # It refers to itself nowhere: it is gone with its last reference, and not at some collection later.
+    gone = weakref.ref(session)
+    del session
+    assert gone() is None
 
 
 def test_providers_are_selected_by_devices_and_policies() -> None:

@@ -1,4 +1,4 @@
-//! Beam search: the texts of the highest score, of which several are continued at the same time.
+//! Beam search: the texts of the highest score, found by continuing several texts at the same time.
 //!
 //! The score of a text is the sum of the logarithms of its tokens' probabilities, over a power of the number of tokens
 //! ([`Beams::length_penalty`]). A step continues [`Beams::number`] texts. Of all their continuations the likeliest ones

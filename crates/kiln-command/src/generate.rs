@@ -517,33 +517,23 @@ impl Timing {
         }
     }
 
+    /// The line of a text that came token by token.
     fn line(&self, end: End) -> String {
         let first = self.first.unwrap_or(0.0);
         let later = self.tokens.saturating_sub(1);
         let rest = self.begun.elapsed().as_secs_f64() - first / 1e3;
         let rate = if later > 0 { format!(", then {:.1} tokens/s", later as f64 / rest) } else { String::new() };
-        format!(
-            "loaded in {} ms; {}first token after {} ms; {} tokens{rate}; ended by {end}",
-            milliseconds(self.load_ms),
-            self.of_prompt(),
-            milliseconds(first),
-            self.tokens,
-        )
+        self.around(&format!("first token after {} ms; {} tokens{rate}", milliseconds(first), self.tokens), end)
     }
 
-    /// The line of a text that came as a whole, after so many milliseconds.
+    /// The line of a text that came as a whole; `took` is in milliseconds.
     fn line_of_search(&self, took: f64, score: &str, end: End) -> String {
-        format!(
-            "loaded in {} ms; {}{} tokens after {} ms, {score}; ended by {end}",
-            milliseconds(self.load_ms),
-            self.of_prompt(),
-            self.tokens,
-            milliseconds(took),
-        )
+        self.around(&format!("{} tokens after {} ms, {score}", self.tokens, milliseconds(took)), end)
     }
 
-    fn of_prompt(&self) -> String {
-        self.prompt.map_or_else(String::new, |count| format!("{count} tokens of the prompt, "))
+    fn around(&self, text: &str, end: End) -> String {
+        let prompt = self.prompt.map_or_else(String::new, |count| format!("{count} tokens of the prompt, "));
+        format!("loaded in {} ms; {prompt}{text}; ended by {end}", milliseconds(self.load_ms))
     }
 }
 

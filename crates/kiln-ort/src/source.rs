@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use kiln::session::CacheKind;
 use kiln::{Graph, ModelError, Session, SessionError, SessionOptions, packed};
 use kiln_model::onnx::{self, Bytes, ExternalData};
 
@@ -129,30 +130,26 @@ impl Source {
         }
     }
 
-    /// Writes it to a path as a packed model, from which later sessions load at once, and makes a session of that. A
-    /// packed model is copied there, unless it is there.
+    /// Makes a session of it by a packed model at a path, from which later sessions load at once. A packed model is
+    /// copied there.
     ///
     /// # Errors
     ///
     /// As [`Source::pack`]; also where the file would take the place of the model that it is made of.
     pub(crate) fn load_by(self, to: &Path, says: &Says, options: &SessionOptions) -> Result<Session> {
-        let place = |path: &Path| std::fs::canonicalize(path).ok();
-        let is_there = matches!(&self, Source::Path(from) if place(to).is_some_and(|to| place(from) == Some(to)));
-        if !self.is_packed() {
-            if is_there {
-                return Err(invalid!("optimized_model_filepath is the model itself: {}", to.display()));
-            }
-            self.pack(to, says, options)?;
-            return Session::load(to, options).map_err(|error| of_path(to, error));
+        if self.is_packed() {
+            let session = self.load(says, options)?;
+            let copied = session.save_cache(to, CacheKind::Fusion);
+            return copied.map(|_| session).map_err(|error| failed!("the model was not written: {error}"));
         }
-        let written = match &self {
-            Source::Path(_) if is_there => Ok(()),
-            Source::Path(from) => std::fs::copy(from, to).map(drop),
-            Source::Bytes(bytes) => std::fs::write(to, bytes),
-            Source::Built(_) => Ok(()),
-        };
-        written.map_err(|error| failed!("the model was not written to {}: {error}", to.display()))?;
-        self.load(says, options)
+        let place = |path: &Path| std::fs::canonicalize(path).ok();
+        if let Source::Path(from) = &self
+            && place(to).is_some_and(|to| place(from) == Some(to))
+        {
+            return Err(invalid!("optimized_model_filepath is the model itself: {}", to.display()));
+        }
+        self.pack(to, says, options)?;
+        Session::load(to, options).map_err(|error| of_path(to, error))
     }
 
     /// Its graph, checked.

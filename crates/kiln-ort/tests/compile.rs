@@ -87,6 +87,10 @@ fn a_session_writes_the_model_where_its_options_say() {
     check(to("third").commit_from_file(path("first")).unwrap());
     check(to("fourth").commit_from_memory(&packed).unwrap());
     assert!(["third", "fourth"].iter().all(|name| std::fs::read(path(name)).unwrap() == packed));
+    // A session goes on that has mapped the file that another one writes.
+    let mapped = builder().commit_from_file(path("third")).unwrap();
+    check(to("third").commit_from_memory(&packed).unwrap());
+    check(mapped);
     // Neither takes the place of what it is made of.
     check(to("first").commit_from_file(path("first")).unwrap());
     assert_eq!(std::fs::read(path("first")).unwrap(), packed);

@@ -22,7 +22,7 @@ impl Piece {
         Piece { first: unit, stride: 1, count: 1 }
     }
 
-    /// The numbers of the units.
+    /// Its units, in the order in which they are read side by side.
     pub fn units(self) -> impl Iterator<Item = usize> {
         (0..self.count).map(move |index| self.first + index * self.stride)
     }

@@ -12,7 +12,7 @@ from typing import Any
 from kiln.onnxruntime._errors import Fail, InvalidArgument, NotImplemented, of_code
 from kiln.onnxruntime._options import GraphOptimizationLevel, SessionOptions
 from kiln.onnxruntime._session import InferenceSession
-from kiln.onnxruntime._writing import Apart, written
+from kiln.onnxruntime._writing import Apart, replacing, written
 
 
 class OrtCompileApiFlags(IntFlag):
@@ -76,10 +76,8 @@ class ModelCompiler:
         if OrtCompileApiFlags.ERROR_IF_OUTPUT_FILE_EXISTS in self._flags and path.exists():
             raise of_code(1, "FAIL", Fail, f"the file {path} exists already")
         data = self._compiled(path.parent)
-        try:
-            path.write_bytes(data)
-        except OSError as error:
-            raise of_code(1, "FAIL", Fail, error) from error
+        with replacing(path) as file:
+            file.write(data)
 
     def compile_to_bytes(self) -> bytes:
         """Checks the model and returns its bytes."""

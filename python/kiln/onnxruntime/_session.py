@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 import kiln
 from kiln.onnxruntime import _install
 from kiln.onnxruntime._devices import OrtEpDevice, get_ep_devices
-from kiln.onnxruntime._errors import Fail, InvalidArgument, of_code, translated
+from kiln.onnxruntime._errors import InvalidArgument, of_code, translated
 from kiln.onnxruntime._log import LOGGER, once
 from kiln.onnxruntime._options import RunOptions, SessionOptions
 from kiln.onnxruntime._process import get_available_providers
 from kiln.onnxruntime._types import element_name
 from kiln.onnxruntime._values import IOBinding, OrtDevice, OrtMemoryInfo, OrtValue
-from kiln.onnxruntime._writing import Apart, written
+from kiln.onnxruntime._writing import Apart, replacing, written
 
 
 class NodeArg:
@@ -101,8 +101,8 @@ class InferenceSession(Session):
         for name in kwargs:
             once(f"the keyword {name} of InferenceSession means nothing here")
         self._options = sess_options if sess_options is not None else SessionOptions()
-        # onnxruntime does not document these names, but programs read them, optimum among them.
-        self._sess, self._sess_options = self, self._options
+        # onnxruntime does not document these names and `_sess`, but programs read them, optimum among them.
+        self._sess_options = self._options
         self._model_path = None if isinstance(path_or_bytes, bytes) else os.fspath(path_or_bytes)
         self._began = time.time_ns()
         self._real: Any = None
@@ -132,6 +132,11 @@ class InferenceSession(Session):
         self._needed = [port.name for port in self._inputs if not port.type.startswith("optional")]
         if self._options.optimized_model_filepath:
             _write(path_or_bytes, self._options)
+
+    @property
+    def _sess(self) -> InferenceSession:
+        """The native session, which is this one. No attribute, so that a session goes with its last reference."""
+        return self
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs that a request must give."""
@@ -352,10 +357,8 @@ def _write(path_or_bytes: Any, options: SessionOptions) -> None:
         text = f"optimized_model_external_initializers_min_size_in_bytes is {least!r}, not a number of bytes"
         raise of_code(2, "INVALID_ARGUMENT", InvalidArgument, text)
     data = written(path_or_bytes, options, Apart(file, int(least)), path.parent)
-    try:
-        path.write_bytes(data)
-    except OSError as error:
-        raise of_code(1, "FAIL", Fail, error) from error
+    with replacing(path) as file:
+        file.write(data)
 
 
 def _real_options(real: Any, options: SessionOptions) -> Any:

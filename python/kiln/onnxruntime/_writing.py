@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from kiln.onnxruntime._errors import Fail, InvalidArgument, NotImplemented, of_code
 from kiln.onnxruntime._options import SessionOptions
@@ -39,6 +41,25 @@ def written(
         return data
     base = "" if isinstance(given, bytes) else os.path.dirname(os.fspath(given))
     return _rewritten(data, base, options, apart, folder)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file that takes the place of the one at the path once it is written.
+
+    Until then its name is another one, so that sessions go on with a file that they read their weights from.
+    """
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        try:
+            with open(aside, "xb") as file:
+                yield file
+            os.replace(aside, path)
+        except BaseException:
+            aside.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise of_code(1, "FAIL", Fail, error) from error
 
 
 def _rewritten(data: bytes, base: str, options: SessionOptions, to: Apart, folder: Path) -> bytes:
@@ -76,16 +97,13 @@ def _move(model: Any, to: Apart, folder: Path) -> None:
     import onnx
 
     long = [tensor for tensor in model.graph.initializer if len(tensor.raw_data) > to.threshold]
-    try:
-        with open(folder / to.file, "wb") as file:
-            for tensor in long:
-                # At the beginning of a page, so that the file can be mapped.
-                file.seek(-(-file.tell() // 4096) * 4096)
-                at, length = file.tell(), file.write(tensor.raw_data)
-                onnx.external_data_helper.set_external_data(tensor, to.file, at, length)
-                tensor.ClearField("raw_data")
-    except OSError as error:
-        raise of_code(1, "FAIL", Fail, error) from error
+    with replacing(folder / to.file) as file:
+        for tensor in long:
+            # At the beginning of a page, so that the file can be mapped.
+            file.seek(-(-file.tell() // 4096) * 4096)
+            at, length = file.tell(), file.write(tensor.raw_data)
+            onnx.external_data_helper.set_external_data(tensor, to.file, at, length)
+            tensor.ClearField("raw_data")
 
 
 def _bring(tensor: Any, lent: dict[str, memoryview], base: str) -> None:
@@ -120,4 +138,4 @@ def _tensors(model: Any) -> Iterator[Any]:
             graphs.extend(attribute.graphs)
 
 
-__all__ = ["Apart", "written"]
+__all__ = ["Apart", "replacing", "written"]

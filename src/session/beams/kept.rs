@@ -26,7 +26,7 @@ impl Candidate {
 /// The likeliest continuations, up to a number of them.
 pub(super) struct Likeliest {
     most: usize,
-    /// Those of at least `least`, of which there may be more than `most`.
+    /// Those of at least `least`; there may be more than `most` until they are cut.
     all: Vec<Candidate>,
     least: f64,
 }

@@ -27,7 +27,7 @@ pub(in crate::session) fn exp(x: f64) -> f64 {
 
 /// The natural logarithm, for numbers from 1 on. Its absolute error is below 1e-15 of the larger of 1 and the result.
 pub(in crate::session) fn ln(x: f64) -> f64 {
-    // From the logarithm of the power of two: Halley's steps, each of which leaves the third power of the error.
+    // From the logarithm of the power of two: Halley's method; a step leaves the third power of the error.
     let mut y = (x.to_bits() >> 52) as f64 - 1022.5;
     y *= std::f64::consts::LN_2;
     for _ in 0..4 {

@@ -2,8 +2,8 @@
 
 use super::numbers::{likeliest, ln, sum_of_exps};
 
-/// Tokens of times, which a model puts around the text of a sound. They are the last tokens of the model, in the order of
-/// their times; the token before the first one says that no timestamps are wanted, and is never chosen.
+/// Tokens of times, which a model puts around the text of a sound. They are the last tokens of the model, in the order
+/// of their times; the token before the first one says that no timestamps are wanted, and is never chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timestamps {
     /// The token of the time 0.
@@ -26,8 +26,8 @@ pub(in crate::session) struct Timed<'a> {
 impl Timed<'_> {
     /// Makes tokens impossible that the rules forbid.
     ///
-    /// A text begins with a timestamp. Timestamps come in pairs, of which the second one may end the text, and they do
-    /// not decrease. A timestamp is chosen where all of them together are likelier than any other token.
+    /// A text begins with a timestamp. Timestamps come in pairs and do not decrease; the second one of a pair may end
+    /// the text. A timestamp is chosen where all of them together are likelier than any other token.
     pub(super) fn apply(&self, scores: &mut [f32]) {
         let place = |token: i64, scores: &[f32]| usize::try_from(token).unwrap_or(0).min(scores.len());
         let begin = place(self.timestamps.begin, scores);
