@@ -188,6 +188,15 @@ def test_types_have_onnxruntimes_names() -> None:
     assert ort.InferenceSession(model).get_outputs()[0].type == "seq(tensor(int64))"
 
 
+def test_what_is_no_text_is_served_as_its_text() -> None:
+    """As onnxruntime takes columns of texts in which some are missing."""
+    session = ort.InferenceSession(unary("Identity", TensorProto.STRING))
+    for value in ([["a", 1, 2.5]], np.array([["a", np.nan, None], [True, ["b"], b"c"]], object), np.empty((0, 3), object)):
+        [texts] = session.run(None, {"x": value})
+        expected = [part.decode() if isinstance(part, bytes) else str(part) for part in np.asarray(value, object).flat]
+        assert texts.shape == np.asarray(value, object).shape and texts.ravel().tolist() == expected
+
+
 def test_requests_are_served_as_programs_make_them(session: ort.InferenceSession) -> None:
     for names in (None, [], ["y"]):
         [y] = session.run(names, {"x": X})

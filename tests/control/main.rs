@@ -122,6 +122,36 @@ fn a_loop_carries_and_gathers_and_may_make_no_iteration() {
 }
 
 #[test]
+fn the_number_and_the_condition_have_the_ranks_that_the_body_declares() {
+    // As spox writes its bodies: one element each, which the node's scalar condition becomes.
+    for rank in [0, 1] {
+        let one = || std::iter::repeat_n(1.into(), rank);
+        let mut body = GraphBuilder::new("body", 17);
+        let iteration = body.input("iteration", DType::I64, one());
+        let again = body.input("again", DType::Bool, one());
+        let numbers = body.op("Identity", &[iteration], &[]);
+        let flags = body.op("Not", &[again], &[]);
+        let again = body.op("Identity", &[again], &[]);
+        body.output("again_out", again);
+        body.output_of("numbers", numbers, DType::I64, one());
+        body.output_of("flags", flags, DType::Bool, one());
+        let mut build = GraphBuilder::new("ranks", 17);
+        let count = build.input("count", DType::I64, []);
+        let condition = build.input("condition", DType::Bool, []);
+        let bodies = [("body", body.finish().into())];
+        let made = build.op_with_bodies("Loop", &[Some(count), Some(condition)], &[], 2, &bodies);
+        build.output("numbers", made[0]);
+        build.output("flags", made[1]);
+        let session = session(build.finish());
+        let outputs = session.run(&[("count", Tensor::scalar(3i64)), ("condition", boolean(true))]).unwrap();
+        let shape = [3, 1];
+        assert_eq!(outputs[0].1.shape(), &shape[..=rank]);
+        assert_eq!(outputs[0].1.as_slice::<i64>().unwrap(), [0, 1, 2]);
+        assert_eq!(outputs[1].1.shape(), &shape[..=rank]);
+    }
+}
+
+#[test]
 fn what_no_iteration_gathers_has_the_shape_that_the_body_would_have_given_it() {
     // Outputs without declarations: numbers for columns, rows of captured weights, values carried.
     let mut body = GraphBuilder::new("body", 17);

@@ -36,6 +36,7 @@ mod order;
 #[rustfmt::skip]
 mod proto;
 mod source;
+mod sparse;
 mod standard;
 mod tensor;
 mod url;

@@ -22,7 +22,7 @@ from kiln.onnxruntime._log import LOGGER, once
 from kiln.onnxruntime._options import RunOptions, SessionOptions
 from kiln.onnxruntime._process import get_available_providers
 from kiln.onnxruntime._types import element_name
-from kiln.onnxruntime._values import IOBinding, OrtDevice, OrtMemoryInfo, OrtValue
+from kiln.onnxruntime._values import IOBinding, OrtDevice, OrtMemoryInfo, OrtValue, as_texts
 from kiln.onnxruntime._writing import Apart, replacing, written
 
 
@@ -130,6 +130,7 @@ class InferenceSession(Session):
         self._overridable = [NodeArg(port) for port in ports if port.has_default]
         self._outputs = [NodeArg(port) for port in self._session.outputs]
         self._needed = [port.name for port in self._inputs if not port.type.startswith("optional")]
+        self._texts = [port.name for port in self._inputs + self._overridable if port.type == "tensor(string)"]
         if self._options.optimized_model_filepath:
             _write(path_or_bytes, self._options)
 
@@ -234,6 +235,9 @@ class InferenceSession(Session):
         for name, value in input_feed.items():
             if type(value) is OrtValue:
                 input_feed = {**input_feed, name: value._value}
+        for name in self._texts:
+            if name in input_feed:
+                input_feed = {**input_feed, name: as_texts(input_feed[name])}
         try:
             if run_options is None:
                 return self._session.run(output_names, input_feed, out=out)

@@ -407,6 +407,16 @@ def copy_tensors(sources: Sequence[OrtValue], destinations: Sequence[OrtValue], 
 SessionIOBinding = IOBinding
 
 
+def as_texts(value: Any) -> Any:
+    """A request's value for an input of texts: elements that are no texts become what ``str`` makes of them, as in
+    onnxruntime, so that missing texts may be NaN or None. Bytes stay, which are texts in UTF-8."""
+    if not isinstance(value, np.ndarray | list) or (isinstance(value, np.ndarray) and value.dtype != object):
+        return value
+    array = np.asarray(value, object)
+    texts = (text if isinstance(text, str | bytes) else str(text) for text in array.flat)
+    return np.fromiter(texts, object, array.size).reshape(array.shape)
+
+
 def _array_at(address: int, element_type: Any, shape: Sequence[int]) -> Array:
     dtype = dtype_of_number(element_type) if isinstance(element_type, int) else np.dtype(element_type)
     count = int(np.prod(tuple(shape), dtype=np.int64))

@@ -21,6 +21,7 @@ use super::proto::attribute_proto::AttributeType as Kind;
 use super::proto::{
     AttributeProto, GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto, ValueInfoProto,
 };
+use super::sparse::import_sparse;
 use super::tensor::import_tensor;
 use super::{External, Limits, ModelError, declared_dims, declared_type, dtype_of, nchwc, order, place_of, shown};
 use crate::ir::{Attr, CAPTURES, Graph, Metadata, NodeDesc, ValueId, ValueInfo, ValueKind};
@@ -143,10 +144,6 @@ impl Importer<'_> {
     pub(super) fn graph(&mut self, proto: GraphProto, opsets: &Rc<Opsets>, depth: usize) -> Result<Body, ModelError> {
         let limits = self.limits;
         limits.check("nesting", depth as u64, limits.depth as u64, || format!("graph {}", shown(proto.name())))?;
-        if !proto.sparse_initializer.is_empty() {
-            let place = format!("graph {}", shown(proto.name()));
-            return Err(ModelError::Unsupported { what: "a sparse initialiser".to_owned(), place });
-        }
         let mut scope = Scope::default();
         proto.name().clone_into(&mut scope.graph.name);
         self.initialisers(&proto, &mut scope, depth)?;
@@ -220,6 +217,14 @@ impl Importer<'_> {
                 })?,
                 None => import_tensor(tensor, self.limits, &mut self.external, &place)?,
             };
+            scope.graph.set_constant(id, value);
+        }
+        for sparse in &proto.sparse_initializer {
+            let name = sparse.values.as_ref().map_or("", TensorProto::name);
+            self.name(name, "a sparse initialiser")?;
+            let id = scope.define("initialiser", name)?;
+            let place = || format!("sparse initialiser {}", shown(name));
+            let value = import_sparse(sparse, self.limits, &mut self.external, &place)?;
             scope.graph.set_constant(id, value);
         }
         Ok(())
@@ -369,6 +374,7 @@ fn kind_of(proto: &AttributeProto) -> Kind {
         (!proto.floats.is_empty(), Kind::Floats),
         (!proto.ints.is_empty(), Kind::Ints),
         (!proto.strings.is_empty(), Kind::Strings),
+        (proto.sparse_tensor.is_some(), Kind::SparseTensor),
     ];
     present.into_iter().find(|(present, _)| *present).map_or(Kind::Undefined, |(_, kind)| kind)
 }
@@ -400,6 +406,11 @@ fn import_attribute(
             let at = || format!("{place}, attribute {}", shown(&name));
             Attr::Tensor(import_tensor(tensor, importer.limits, &mut importer.external, &at)?)
         }
+        Kind::SparseTensor => {
+            let tensor = proto.sparse_tensor.as_ref().ok_or_else(|| wrong("its sparse tensor is missing"))?;
+            let at = || format!("{place}, attribute {}", shown(&name));
+            Attr::Tensor(import_sparse(tensor, importer.limits, &mut importer.external, &at)?)
+        }
         Kind::Graph => {
             let graph = proto.g.ok_or_else(|| wrong("its graph is missing"))?;
             return importer.graph(graph, opsets, depth + 1).map(Imported::Body);
@@ -422,7 +433,7 @@ fn constant(node: &NodeDesc) -> Result<Tensor, String> {
     };
     let list = |tensor: Result<Tensor, TensorError>| tensor.map_err(|error| error.to_string());
     match (name.as_str(), attr) {
-        ("value", Attr::Tensor(tensor)) => Ok(tensor.clone()),
+        ("value" | "sparse_value", Attr::Tensor(tensor)) => Ok(tensor.clone()),
         ("value_float", Attr::Float(value)) => Ok(Tensor::scalar(*value)),
         ("value_int", Attr::Int(value)) => Ok(Tensor::scalar(*value)),
         ("value_string", Attr::Str(value)) => list(Tensor::from_strings([], vec![value.clone()])),

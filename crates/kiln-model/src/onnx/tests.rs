@@ -11,7 +11,9 @@ use kiln_tensor::dtype::BoolByte;
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::proto::tensor_proto::DataType;
-use super::proto::{FunctionProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, ValueInfoProto};
+use super::proto::{
+    FunctionProto, ModelProto, NodeProto, OperatorSetIdProto, SparseTensorProto, TensorProto, ValueInfoProto,
+};
 use super::*;
 use crate::GraphBuilder;
 use crate::ir::{Attr, Dim, Metadata};
@@ -244,6 +246,36 @@ fn constants_are_no_nodes_and_initialisers_are_inputs_where_requests_may_replace
     assert_eq!(graph.inputs.iter().map(|id| graph.value(*id).name.as_str()).collect::<Vec<_>>(), ["w", "x"]);
     assert_eq!(graph.constant_input(&graph.nodes[0], 1).unwrap().shape(), [2]);
     assert_eq!(graph.constant_input(&graph.nodes[1], 1).unwrap().shape(), [0usize; 0]);
+}
+
+#[test]
+fn sparse_tensors_are_read_as_dense_ones() {
+    let dense = Tensor::from_slice([2, 3], &[0.0f32, 1.5, 0.0, 0.0, 0.0, 2.5]).unwrap();
+    let values = tensor_proto("w", &Tensor::from_slice([2], &[1.5f32, 2.5]).unwrap());
+    let by_number = Tensor::from_slice([2], &[1i64, 5]).unwrap();
+    let by_place = Tensor::from_slice([2, 2], &[0i64, 1, 1, 2]).unwrap();
+    for indices in [by_number, by_place] {
+        let indices = Some(tensor_proto("", &indices));
+        let sparse = SparseTensorProto { values: Some(values.clone()), indices, dims: vec![2, 3] };
+        let mut message = model(vec![
+            node("Constant", &[], &["c"]),
+            node("Add", &["x", "c"], &["d"]),
+            node("Mul", &["d", "w"], &["y"]),
+        ]);
+        let graph = message.graph.as_mut().unwrap();
+        graph.node[0].attribute.push(super::proto::AttributeProto {
+            name: Some("sparse_value".to_owned()),
+            r#type: Some(11),
+            sparse_tensor: Some(sparse.clone()),
+            ..Default::default()
+        });
+        graph.sparse_initializer.push(sparse);
+        let graph = load_message(&message).unwrap();
+        for node in &graph.nodes {
+            let constant = graph.constant_input(node, 1).unwrap();
+            assert_eq!((constant.spec(), constant.bytes()), (dense.spec(), dense.bytes()));
+        }
+    }
 }
 
 #[test]

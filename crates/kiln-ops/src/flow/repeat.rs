@@ -2,7 +2,7 @@
 
 use kiln_model::Value;
 use kiln_run::{Body, Flow, FlowCx, NodeError};
-use kiln_tensor::{BoolByte, Tensor};
+use kiln_tensor::{BoolByte, Shape, Tensor};
 
 use super::{FlowLoad, Gathered, truth};
 use crate::{OpError, integer, refused};
@@ -17,6 +17,10 @@ const SEQUENCES_CHECKED: i64 = 64;
 
 struct Loop {
     body: Body,
+    /// The shape of the iteration's number, which the body declares as a scalar or as one element.
+    number: Shape,
+    /// The shape of the first condition, likewise.
+    condition: Shape,
     /// Values carried from an iteration to the next.
     carried: usize,
     /// For each output that is gathered from all iterations, whether it is wanted.
@@ -36,7 +40,15 @@ pub(super) fn make(mut load: FlowLoad<'_>) -> Result<Box<dyn Flow>, OpError> {
         format!("the body makes {made} values for {carried} that are carried, and the node has {wanted} outputs")
     })?;
     let gathered = (carried..made - 1).map(|output| load.node.output(output).is_some()).collect();
-    Ok(Box::new(Loop { body, carried, gathered }))
+    let (number, condition) = (single(&body, 0), single(&body, 1));
+    Ok(Box::new(Loop { body, number, condition, carried, gathered }))
+}
+
+/// The shape in which a body wants the single element of its input `index`: one dimension if it declares that, none
+/// otherwise.
+fn single(body: &Body, index: usize) -> Shape {
+    let declared = body.inputs[index].dims.as_ref().map_or(0, Vec::len);
+    std::iter::repeat_n(1, usize::from(declared == 1)).collect()
 }
 
 impl Flow for Loop {
@@ -49,7 +61,9 @@ impl Flow for Loop {
         let mut next = || inputs.next().flatten();
         let iterations = next().map(|count| integer(&count.into_tensor()?)).transpose()?;
         // Where no condition is given, the body's own condition still ends the loop, as in other runtimes.
-        let mut condition = next().unwrap_or_else(|| Value::Tensor(Tensor::scalar(BoolByte::from(true))));
+        let given = next().map(|condition| truth(&condition)).transpose()?;
+        let shape = self.condition.iter().copied();
+        let mut condition = Value::Tensor(Tensor::from_slice(shape, &[BoolByte::from(given.unwrap_or(true))])?);
         let mut carried: Vec<Value> = Vec::with_capacity(self.carried);
         for index in 0..self.carried {
             carried.push(next().ok_or_else(|| refused(format!("carried value {index} is missing")))?);
@@ -60,7 +74,7 @@ impl Flow for Loop {
         while iterations.is_none_or(|iterations| iteration < iterations) && truth(&condition)? {
             cx.begin_iteration()?;
             let mut given: Vec<Option<Value>> = Vec::with_capacity(LEADING + self.carried + captured.len());
-            given.push(Some(Value::Tensor(Tensor::scalar(iteration))));
+            given.push(Some(Tensor::from_slice(self.number.iter().copied(), &[iteration])?.into()));
             given.push(Some(condition));
             given.extend(carried.drain(..).map(Some));
             given.extend(captured.iter().cloned());

@@ -228,9 +228,51 @@ fn graphs() -> Vec<(&'static str, Vec<u8>, Expected)> {
         ("a call with too many inputs", with_graph_and_functions(|n| n.input.push("x".to_owned())), |e| {
             matches!(e, ModelError::Malformed { .. })
         }),
-        ("a sparse initialiser", with_graph(|g| g.sparse_initializer.push(SparseTensorProto::default())), |e| {
-            matches!(e, ModelError::Unsupported { .. })
-        }),
+        (
+            "a sparse initialiser without a name",
+            with_sparse(|s| s.values.as_mut().unwrap().name = None),
+            |e| matches!(e, ModelError::Malformed { reason, .. } if reason.contains("has no name")),
+        ),
+        (
+            "a sparse initialiser without indices",
+            with_sparse(|s| s.indices = None),
+            |e| matches!(e, ModelError::Malformed { reason, .. } if reason.contains("without indices")),
+        ),
+        (
+            "an index beyond a sparse initialiser",
+            with_sparse(|s| s.dims = vec![5]),
+            |e| matches!(e, ModelError::Malformed { reason, .. } if reason.contains("index [5] is not in")),
+        ),
+        (
+            "a sparse initialiser with more indices than values",
+            with_sparse(|s| {
+                s.indices.as_mut().unwrap().dims = vec![3];
+                s.indices.as_mut().unwrap().int64_data = vec![1, 2, 3];
+            }),
+            |e| matches!(e, ModelError::Malformed { reason, .. } if reason.contains("values of shape [2]")),
+        ),
+        (
+            "indices of more dimensions than a sparse initialiser has",
+            with_sparse(|s| {
+                s.indices.as_mut().unwrap().dims = vec![1, 2];
+            }),
+            |e| matches!(e, ModelError::Malformed { reason, .. } if reason.contains("indices of shape [1, 2]")),
+        ),
+        (
+            "a sparse initialiser of a gigabyte from 24 bytes",
+            with_sparse(|s| s.dims = vec![1 << 28]),
+            |e| matches!(e, ModelError::Limit { what, .. } if what.contains("dense form")),
+        ),
+        (
+            "a sparse initialiser whose dimensions overflow",
+            with_sparse(|s| s.dims = vec![i64::MAX, 8]),
+            |e| matches!(e, ModelError::Malformed { reason, .. } if reason.contains("are not a shape")),
+        ),
+        (
+            "a sparse initialiser of negative size",
+            with_sparse(|s| s.dims = vec![-8]),
+            |e| matches!(e, ModelError::Malformed { reason, .. } if reason.contains("are not a shape")),
+        ),
         (
             "an input that is a sequence of nothing that is known",
             with_graph(|g| g.input = vec![declared(type_proto::Value::SequenceType(Default::default()))]),
@@ -247,6 +289,18 @@ fn graphs() -> Vec<(&'static str, Vec<u8>, Expected)> {
             |e| matches!(e, ModelError::Unsupported { what, .. } if what.contains("complex64")),
         ),
     ]
+}
+
+/// A sparse initialiser of eight elements, two of which are stored, after a change of it.
+fn with_sparse(change: impl FnOnce(&mut SparseTensorProto)) -> Vec<u8> {
+    let stored =
+        |data_type: DataType| TensorProto { data_type: Some(data_type as i32), dims: vec![2], ..Default::default() };
+    let values =
+        TensorProto { name: Some("s".to_owned()), raw_data: Some(vec![1; 8].into()), ..stored(DataType::Float) };
+    let indices = TensorProto { int64_data: vec![1, 5], ..stored(DataType::Int64) };
+    let mut sparse = SparseTensorProto { values: Some(values), indices: Some(indices), dims: vec![8] };
+    change(&mut sparse);
+    with_graph(|g| g.sparse_initializer.push(sparse))
 }
 
 fn with_graph_and_functions(change: impl FnOnce(&mut NodeProto)) -> Vec<u8> {
@@ -354,7 +408,7 @@ fn attributes() -> Vec<(&'static str, Vec<u8>, Expected)> {
             matches!(e, ModelError::Attribute { .. })
         }),
         ("a tensor that is missing", with_attribute(of_kind(4)), |e| matches!(e, ModelError::Attribute { .. })),
-        ("a sparse tensor", with_attribute(of_kind(11)), |e| matches!(e, ModelError::Unsupported { .. })),
+        ("a sparse tensor that is missing", with_attribute(of_kind(11)), |e| matches!(e, ModelError::Attribute { .. })),
         ("several graphs", with_attribute(of_kind(10)), |e| matches!(e, ModelError::Unsupported { .. })),
         ("a kind of the future", with_attribute(AttributeProto { r#type: Some(99), ..Default::default() }), |e| {
             matches!(e, ModelError::Attribute { .. })
