@@ -156,6 +156,61 @@ def test_lists_of_values_are_served(session: ort.InferenceSession) -> None:
     np.testing.assert_array_equal(fetches[0].numpy(), Y)
 
 
+def test_the_native_half_takes_devices_and_capsules(session: ort.InferenceSession) -> None:
+    """As programs exchange values with PyTorch."""
+    device = state.OrtDevice(state.OrtDevice.cpu(), state.OrtDevice.default_memory(), 0)
+    assert (device.device_type(), device.device_id(), device.mem_type(), device.vendor_id()) == (0, 0, 0, 0)
+    gpu = state.OrtDevice(state.OrtDevice.cuda(), 0, 0)
+    with pytest.raises(ort.capi.onnxruntime_pybind11_state.InvalidArgument, match="no device 1 here"):
+        state.OrtValue.ortvalue_from_numpy(X, gpu)
+    native = session._sess
+    assert [port.name for port in native.inputs_meta] == ["x"] and [port.name for port in native.outputs_meta] == ["y"]
+    assert native.overridable_initializers == [] and native.model_meta.graph_name == "graph"
+    for value in (
+        state.OrtValue.ortvalue_from_numpy(X, device),
+        state.OrtValue.ortvalue_from_numpy_with_onnx_type(X, TensorProto.FLOAT),
+        state.OrtValue.from_dlpack(X.copy().__dlpack__()),
+        ort.OrtValue.ortvalue_from_numpy(X)._ortvalue,
+    ):
+        results = native.run_with_ort_values({"x": value}, ["y"], None)
+        assert isinstance(results, state.OrtValueVector) and isinstance(results[0], state.OrtValue)
+        np.testing.assert_array_equal(np.from_dlpack(results[0]), Y)
+    flags = np.array([True, False])
+    assert state.OrtValue.from_dlpack(flags.view(np.uint8), True).numpy().tolist() == [True, False]
+    empty = state.OrtValue.ortvalue_from_shape_and_onnx_type([2, 3], TensorProto.INT64, device)
+    assert (empty.shape(), empty.data_type()) == ([2, 3], "tensor(int64)")
+
+    feeds, fetches = state.OrtValueVector(), state.OrtValueVector()
+    feeds.reserve(1)
+    feeds.push_back_batch([X], [X.ctypes.data], [X.dtype], [X.shape], [device])
+    native.run_with_ortvaluevector(None, ["x"], feeds, ["y"], fetches, [device])
+    with pytest.raises(ValueError, match="2 names of inputs for 1 values"):
+        native.run_with_ortvaluevector(None, ["x", "z"], feeds, ["y"], fetches, [device])
+    fetches.push_back(flags.__dlpack__())
+    fetches.push_back(feeds[0])
+    fetches.shrink_to_fit()
+    assert [fetches.element_type_at(place) for place in range(3)] == [1, 9, 1] and fetches.bool_tensor_indices() == [1]
+    made = fetches.to_dlpacks(state.OrtValue.from_dlpack)
+    np.testing.assert_array_equal(made[0].numpy(), Y)
+    np.testing.assert_array_equal(state.OrtValue.from_dlpack(fetches.dlpack_at(2)).numpy(), X)
+    assert len(fetches.to_dlpacks(None)) == 3
+
+
+def test_the_native_half_binds_arrays_and_addresses(session: ort.InferenceSession) -> None:
+    device, at = state.OrtDevice(), np.empty_like(Y)
+    binding = state.SessionIOBinding(session._sess)
+    binding.bind_input("x", X)
+    binding.bind_output("y", device)
+    session._sess.run_with_iobinding(binding, None)
+    np.testing.assert_array_equal(binding.get_outputs()[0].numpy(), Y)
+    binding.bind_input("x", device, np.float32, X.shape, X.ctypes.data)
+    binding.bind_output("y", device, np.float32, at.shape, at.ctypes.data)
+    session._sess.run_with_iobinding(binding, None)
+    np.testing.assert_array_equal(at, Y)
+    binding = session.io_binding()
+    assert binding._iobinding.get_outputs_as_ortvaluevector() == []
+
+
 def test_containers_hold_what_they_are_made_of() -> None:
     assert ort.OrtArenaCfg(1, 2, 3, 4).max_dead_bytes_per_chunk == 4
     with pytest.raises(RuntimeError, match="Invalid OrtArenaCfg option: bad"):
@@ -352,8 +407,11 @@ def test_profiling_writes_a_trace(tmp_path: Path) -> None:
     options.profile_file_prefix = str(tmp_path / "profile_")
     session = ort.InferenceSession(unary("Relu"), options)
     session.run(None, {"x": X})
-    [event] = json.loads(Path(session.end_profiling()).read_text())
-    assert event["args"]["op_name"] == "Relu" and event["dur"] > 0
+    events = {event["name"]: event for event in json.loads(Path(session.end_profiling()).read_text())}
+    node = events.pop("Relu:y_kernel_time")
+    assert node["args"]["op_name"] == "Relu" and node["args"]["provider"] == "CPUExecutionProvider"
+    assert set(events) == {"session_initialization", "model_run", "SequentialExecutor::Execute"}
+    assert events["model_run"]["dur"] == pytest.approx(node["dur"]) and node["dur"] > 0
 
 
 INSTALLED = """
@@ -397,7 +455,7 @@ packed, scales = np.zeros((4, 1, 16), np.uint8), np.zeros(4, np.float32)
 C.quantize_matmul_4bits(packed, np.eye(32, 4, dtype=np.float32), scales, np.zeros(2, np.uint8), 32, 4, 32, True)
 assert (np.abs(scales) > 0).all() and packed.any()
 import onnxruntime.capi.onnxruntime_validation
-for absent in ("quantize_matmul_9bits", "InferenceSession", "OrtValueVector"):
+for absent in ("quantize_matmul_9bits", "InferenceSession", "LoraAdapter"):
     try:
         getattr(C, absent)
     except AttributeError as error:

@@ -20,6 +20,7 @@ from kiln.onnxruntime._devices import (
     get_ep_devices,
 )
 from kiln.onnxruntime._install import install, is_installed, set_fallback
+from kiln.onnxruntime._native import SessionIOBinding
 from kiln.onnxruntime._options import (
     ExecutionMode,
     ExecutionOrder,
@@ -52,10 +53,12 @@ from kiln.onnxruntime._values import (
     OrtDevice,
     OrtMemoryInfo,
     OrtValue,
-    SessionIOBinding,
     SparseTensor,
     copy_tensors,
 )
+
+# Programs name its exceptions from here: `onnxruntime.capi.onnxruntime_pybind11_state.Fail`.
+from kiln.onnxruntime import capi
 
 __all__ = [
     "ExecutionMode",

@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import kiln
-from kiln.onnxruntime import _install
+from kiln.onnxruntime import _install, _native
 from kiln.onnxruntime._devices import OrtEpDevice, get_ep_devices
 from kiln.onnxruntime._errors import InvalidArgument, of_code, translated
 from kiln.onnxruntime._log import LOGGER, once
 from kiln.onnxruntime._options import RunOptions, SessionOptions
 from kiln.onnxruntime._process import get_available_providers
 from kiln.onnxruntime._types import element_name
-from kiln.onnxruntime._values import IOBinding, OrtDevice, OrtMemoryInfo, OrtValue, as_texts
+from kiln.onnxruntime._values import IOBinding, OrtDevice, OrtMemoryInfo, OrtValue, OrtValueVector, as_texts
 from kiln.onnxruntime._writing import Apart, replacing, written
 
 
@@ -125,31 +125,33 @@ class InferenceSession(Session):
                 path_or_bytes, _real_options(real, self._options), ["CPUExecutionProvider"]
             )
             return
+        #: Microseconds that loading took.
+        self._initialised = (time.time_ns() - self._began) / 1e3
         ports = self._session.inputs
-        self._inputs = [NodeArg(port) for port in ports if not port.has_default]
-        self._overridable = [NodeArg(port) for port in ports if port.has_default]
-        self._outputs = [NodeArg(port) for port in self._session.outputs]
-        self._needed = [port.name for port in self._inputs if not port.type.startswith("optional")]
-        self._texts = [port.name for port in self._inputs + self._overridable if port.type == "tensor(string)"]
+        self._inputs_meta = [NodeArg(port) for port in ports if not port.has_default]
+        self._overridable_initializers = [NodeArg(port) for port in ports if port.has_default]
+        self._outputs_meta = [NodeArg(port) for port in self._session.outputs]
+        self._needed = [port.name for port in self._inputs_meta if not port.type.startswith("optional")]
+        self._texts = [port.name for port in self._inputs_meta + self._overridable_initializers if port.type == "tensor(string)"]
         if self._options.optimized_model_filepath:
             _write(path_or_bytes, self._options)
 
     @property
-    def _sess(self) -> InferenceSession:
-        """The native session, which is this one. No attribute, so that a session goes with its last reference."""
-        return self
+    def _sess(self) -> _native.Session:
+        """The native half of this session. No attribute, so that a session goes with its last reference."""
+        return _native.Session(self)
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs that a request must give."""
-        return list(self._inputs) if self._real is None else list(self._real.get_inputs())
+        return list(self._inputs_meta) if self._real is None else list(self._real.get_inputs())
 
     def get_outputs(self) -> list[NodeArg]:
         """The outputs."""
-        return list(self._outputs) if self._real is None else list(self._real.get_outputs())
+        return list(self._outputs_meta) if self._real is None else list(self._real.get_outputs())
 
     def get_overridable_initializers(self) -> list[NodeArg]:
         """The inputs that a request may leave out, because the model has defaults for them."""
-        return list(self._overridable) if self._real is None else list(self._real.get_overridable_initializers())
+        return list(self._overridable_initializers) if self._real is None else list(self._real.get_overridable_initializers())
 
     def get_modelmeta(self) -> ModelMetadata:
         """The model's metadata."""
@@ -233,7 +235,7 @@ class InferenceSession(Session):
                 missing = [name for name in self._needed if name not in input_feed]
                 raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(input_feed)}).")
         for name, value in input_feed.items():
-            if type(value) is OrtValue:
+            if isinstance(value, OrtValue):
                 input_feed = {**input_feed, name: value._value}
         for name in self._texts:
             if name in input_feed:
@@ -265,9 +267,9 @@ class InferenceSession(Session):
         output_names: Iterable[str] | None,
         input_dict_ort_values: dict[str, OrtValue],
         run_options: RunOptions | None = None,
-    ) -> list[OrtValue]:
+    ) -> OrtValueVector:
         """As :meth:`run`, with inputs and outputs as :class:`OrtValue`."""
-        return [OrtValue(array) for array in self.run(output_names, dict(input_dict_ort_values), run_options)]
+        return OrtValueVector(map(OrtValue, self.run(output_names, dict(input_dict_ort_values), run_options)))
 
     def run_with_ortvaluevector(
         self,
@@ -279,10 +281,7 @@ class InferenceSession(Session):
         fetch_devices: Sequence[OrtDevice],
     ) -> None:
         """As :meth:`run`, with lists of values. The outputs of ``fetch_names`` are appended to ``fetches``."""
-        if len(feed_names) != len(feeds):
-            raise ValueError(f"{len(feed_names)} names of inputs for {len(feeds)} values")
-        feed = dict(zip(feed_names, feeds, strict=True))
-        fetches.extend(self.run_with_ort_values(fetch_names, feed, run_options))
+        self._sess.run_with_ortvaluevector(run_options, feed_names, feeds, fetch_names, fetches, fetch_devices)
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
         """Serves one request with the bound inputs and outputs."""
@@ -316,26 +315,28 @@ class InferenceSession(Session):
         return self._began
 
     def end_profiling(self) -> str:
-        """Writes the times of the nodes so far for Chrome's trace viewer, one event a node. Returns the file's name."""
+        """Writes the times of the nodes so far for Chrome's trace viewer. Returns the file's name.
+
+        The events have onnxruntime's names. Each has the sum of all requests.
+        """
         if self._real is not None:
             return str(self._real.end_profiling())
-        events, at = [], 0.0
-        for row in self._session.profile():
+        tracks = {"pid": os.getpid(), "tid": 0, "ph": "X"}
+        nodes: list[dict[str, Any]] = []
+        began = at = self._initialised
+        for index, row in enumerate(self._session.profile()):
             duration = (row["prepare_seconds"] + row["execute_seconds"]) * 1e6
-            event = {
-                "cat": "Node",
-                "name": row["name"],
-                "ph": "X",
-                "pid": os.getpid(),
-                "tid": 0,
-                "ts": at,
-                "dur": duration,
-            }
-            events.append({**event, "args": {"op_name": row["op"], "calls": row["calls"], "family": row["family"]}})
+            said = {"op_name": row["op"], "calls": row["calls"], "family": row["family"]}
+            said |= {"provider": "CPUExecutionProvider", "node_index": str(index)}
+            event = {"cat": "Node", "name": f"{row['name']}_kernel_time", "ts": at, "dur": duration, "args": said}
+            nodes.append({**event, **tracks})
             at += duration
+        around = [("session_initialization", 0.0, began), ("model_run", began, at - began)]
+        around.append(("SequentialExecutor::Execute", began, at - began))
+        events = [{"cat": "Session", "name": name, "ts": ts, "dur": dur, "args": {}, **tracks} for name, ts, dur in around]
         path = f"{self._options.profile_file_prefix}{time.strftime('%Y-%m-%d_%H-%M-%S')}.json"
         with open(path, "w", encoding="utf-8") as file:
-            json.dump(events, file)
+            json.dump(events + nodes, file)
         return path
 
     def __reduce__(self) -> tuple[Any, ...]:

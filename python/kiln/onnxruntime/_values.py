@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 
-def _on_processor(device_type: str) -> None:
-    if device_type.lower() != "cpu":
-        raise InvalidArgument(f"there is no device {device_type} here: values lie in the processor's memory")
+def _on_processor(device_type: Any) -> None:
+    """Refuses other devices, which are given by their name or as devices of either half."""
+    kind = device_type if isinstance(device_type, str) else device_type.device_type()
+    if kind != 0 and str(kind).lower() != "cpu":
+        raise InvalidArgument(f"there is no device {kind} here: values lie in the processor's memory")
 
 
 class OrtDevice:
@@ -62,8 +64,8 @@ class OrtValue:
         self._value = value
 
     @staticmethod
-    def ortvalue_from_numpy(array: Any, device_type: str = "cpu", device_id: int = 0, vendor_id: int = -1) -> OrtValue:
-        """A value over that array's memory."""
+    def ortvalue_from_numpy(array: Any, device_type: Any = "cpu", device_id: int = 0, vendor_id: int = -1) -> OrtValue:
+        """A value over that array's memory. ``device_type`` is a device's name, or a device."""
         _on_processor(device_type)
         return OrtValue(np.asarray(array))
 
@@ -74,17 +76,39 @@ class OrtValue:
 
     @staticmethod
     def ortvalue_from_shape_and_type(
-        shape: Sequence[int], element_type: Any, device_type: str = "cpu", device_id: int = 0, vendor_id: int = -1
+        shape: Sequence[int], element_type: Any, device_type: Any = "cpu", device_id: int = 0, vendor_id: int = -1
     ) -> OrtValue:
-        """A value of that shape, whose elements are not set."""
+        """A value of that shape, whose elements are not set. The type is numpy's, or the number that ONNX gives it."""
         _on_processor(device_type)
         dtype = dtype_of_number(element_type) if isinstance(element_type, int) else np.dtype(element_type)
         return OrtValue(np.empty(tuple(shape), dtype))
 
     @staticmethod
-    def from_dlpack(data: Any) -> OrtValue:
-        """A value over the memory of an object with ``__dlpack__``."""
-        return OrtValue(np.from_dlpack(data))
+    def ortvalue_from_shape_and_onnx_type(shape: Sequence[int], element_type: int, device: Any = "cpu") -> OrtValue:
+        """As :meth:`ortvalue_from_shape_and_type`."""
+        return OrtValue.ortvalue_from_shape_and_type(shape, element_type, device)
+
+    @staticmethod
+    def from_dlpack(data: Any, is_bool: bool = False) -> OrtValue:
+        """A value over the memory of a DLPack capsule, or of an object with ``__dlpack__``.
+
+        PyTorch's older releases export truth values as bytes: ``is_bool`` makes them truth values.
+        """
+        array: Array = np.from_dlpack(data if hasattr(data, "__dlpack__") else _Capsule(data))
+        dtype = np.dtype(np.bool_) if is_bool else array.dtype
+        if array.flags.c_contiguous and not array.flags.writeable:
+            # A capsule of DLPack before 1.0 does not say whether it may be written, and onnxruntime's values can be.
+            return OrtValue(array_at(array.ctypes.data, dtype, array.shape, array))
+        return OrtValue(array.view(dtype))
+
+    def to_dlpack(self) -> Any:
+        """A DLPack capsule of the array, without a copy."""
+        return self.__dlpack__()
+
+    @property
+    def _ortvalue(self) -> OrtValue:
+        """The native half of this value, which programs pass to sessions' native halves."""
+        return self
 
     def __dlpack__(self, **options: Any) -> Any:
         return self.numpy().__dlpack__(**options)
@@ -141,6 +165,62 @@ class OrtValue:
     def update_inplace(self, data: Any) -> None:
         """Overwrites the value's elements with those of the array ``data``."""
         np.copyto(self.numpy(), data, casting="no")
+
+
+class _Capsule:
+    """A DLPack capsule as an object that numpy takes."""
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+class OrtValueVector(list[OrtValue]):
+    """Values in order."""
+
+    def push_back(self, value: Any, is_bool: bool = False) -> None:
+        """Appends a value or a DLPack capsule."""
+        self.append(value if isinstance(value, OrtValue) else OrtValue.from_dlpack(value, is_bool))
+
+    def push_back_batch(
+        self,
+        tensors: Sequence[Any],
+        addresses: Sequence[int],
+        element_types: Sequence[Any],
+        shapes: Sequence[Sequence[int]],
+        devices: Sequence[Any],
+    ) -> None:
+        """Appends tensors that lie at these addresses, and must stay there as long as the vector is used."""
+        for address, element_type, shape in zip(addresses, element_types, shapes, strict=True):
+            self.append(OrtValue(array_at(address, element_type, shape)))
+
+    def reserve(self, count: int) -> None:
+        """Has no effect: a list grows by itself."""
+
+    def shrink_to_fit(self) -> None:
+        """Has no effect."""
+
+    def element_type_at(self, index: int) -> int:
+        """The number that ONNX gives the element type of one value."""
+        return self[index].element_type()
+
+    def bool_tensor_indices(self) -> list[int]:
+        """The places of the tensors of truth values, which older consumers of DLPack take for bytes."""
+        return [place for place, value in enumerate(self) if value.data_type() == "tensor(bool)"]
+
+    def dlpack_at(self, index: int) -> Any:
+        """A DLPack capsule of one value."""
+        return self[index].to_dlpack()
+
+    def to_dlpacks(self, to_tensor: Callable[[Any], Any] | None) -> list[Any]:
+        """DLPack capsules of the values, or what ``to_tensor`` makes of each."""
+        capsules = [value.to_dlpack() for value in self]
+        return capsules if to_tensor is None else [to_tensor(capsule) for capsule in capsules]
 
 
 class OrtMemoryInfo:
@@ -305,7 +385,12 @@ class IOBinding:
         self._outputs_of = [port.name for port in session.get_outputs()]
         self._inputs: dict[str, Any] = {}
         self._bound: dict[str, Array | None] = {}
-        self._results: list[OrtValue] = []
+        self._results = OrtValueVector()
+
+    @property
+    def _iobinding(self) -> IOBinding:
+        """The native half of this binding, which programs ask for its outputs."""
+        return self
 
     def bind_cpu_input(self, name: str, arr_on_cpu: Any) -> None:
         """Binds an input."""
@@ -320,7 +405,7 @@ class IOBinding:
     ) -> None:
         """Binds an input at that address. It must stay there until the request has run."""
         _on_processor(device_type)
-        self._bind_input(name, _array_at(buffer_ptr, element_type, shape))
+        self._bind_input(name, array_at(buffer_ptr, element_type, shape))
 
     def bind_output(
         self,
@@ -333,7 +418,7 @@ class IOBinding:
     ) -> None:
         """Binds an output, to be written to the address ``buffer_ptr`` if that is given."""
         _on_processor(device_type)
-        at = None if buffer_ptr is None else _array_at(buffer_ptr, element_type, shape or [])
+        at = None if buffer_ptr is None else array_at(buffer_ptr, element_type, shape or [])
         self._bind_output(name, at)
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
@@ -357,7 +442,7 @@ class IOBinding:
     def clear_binding_outputs(self) -> None:
         """Removes the bound outputs."""
         self._bound.clear()
-        self._results = []
+        self._results = OrtValueVector()
 
     def synchronize_inputs(self) -> None:
         """Has no effect: there is nothing to wait for."""
@@ -365,11 +450,11 @@ class IOBinding:
     def synchronize_outputs(self) -> None:
         """Has no effect: there is nothing to wait for."""
 
-    def get_outputs(self) -> list[OrtValue]:
+    def get_outputs(self) -> OrtValueVector:
         """The outputs of the last request, in the order in which they were bound."""
-        return list(self._results)
+        return OrtValueVector(self._results)
 
-    def get_outputs_as_ortvaluevector(self) -> list[OrtValue]:
+    def get_outputs_as_ortvaluevector(self) -> OrtValueVector:
         """As :meth:`get_outputs`: a vector of values is a list here."""
         return self.get_outputs()
 
@@ -382,7 +467,7 @@ class IOBinding:
         names = list(self._bound)
         out = {name: at for name, at in self._bound.items() if at is not None}
         results = session._serve(names, self._inputs, run_options, out) if names else []
-        self._results = [OrtValue(result) for result in results]
+        self._results = OrtValueVector(OrtValue(result) for result in results)
 
 
 def copy_tensors(sources: Sequence[OrtValue], destinations: Sequence[OrtValue], stream: Any = None) -> None:
@@ -403,10 +488,6 @@ def copy_tensors(sources: Sequence[OrtValue], destinations: Sequence[OrtValue], 
         destination.update_inplace(source.numpy())
 
 
-#: The name of the class in onnxruntime's native module.
-SessionIOBinding = IOBinding
-
-
 def as_texts(value: Any) -> Any:
     """A request's value for an input of texts: elements that are no texts become what ``str`` makes of them, as in
     onnxruntime, so that missing texts may be NaN or None. Bytes stay, which are texts in UTF-8."""
@@ -417,9 +498,11 @@ def as_texts(value: Any) -> Any:
     return np.fromiter(texts, object, array.size).reshape(array.shape)
 
 
-def _array_at(address: int, element_type: Any, shape: Sequence[int]) -> Array:
+def array_at(address: int, element_type: Any, shape: Sequence[int], owner: Any = None) -> Array:
+    """The array of that type and shape at an address, with a reference to what owns the memory."""
     dtype = dtype_of_number(element_type) if isinstance(element_type, int) else np.dtype(element_type)
     count = int(np.prod(tuple(shape), dtype=np.int64))
     memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
+    memory.__dict__["owner"] = owner
     array: Array = np.frombuffer(memoryview(memory), dtype).reshape(tuple(shape))
     return array

@@ -1,4 +1,4 @@
-"""The exceptions, where programs look for them."""
+"""onnxruntime's native half, where programs look for its exceptions, devices and values."""
 
 from kiln.onnxruntime._compiler import OrtCompileApiFlags
 from kiln.onnxruntime._devices import (
@@ -25,6 +25,7 @@ from kiln.onnxruntime._errors import (
     RuntimeException,
 )
 from kiln.onnxruntime._install import of_real
+from kiln.onnxruntime._native import OrtDevice, SessionIOBinding
 from kiln.onnxruntime._options import (
     ExecutionMode,
     ExecutionOrder,
@@ -43,7 +44,14 @@ from kiln.onnxruntime._process import (
     has_collective_ops,
 )
 from kiln.onnxruntime._session import ModelMetadata, NodeArg
-from kiln.onnxruntime._values import OrtArenaCfg, OrtDevice, OrtMemoryInfo, SessionIOBinding, SparseTensor, copy_tensors
+from kiln.onnxruntime._values import (
+    OrtArenaCfg,
+    OrtMemoryInfo,
+    OrtValue,
+    OrtValueVector,
+    SparseTensor,
+    copy_tensors,
+)
 
 __all__ = [
     "EPFail",
@@ -74,6 +82,8 @@ __all__ = [
     "OrtHardwareDeviceType",
     "OrtMemType",
     "OrtMemoryInfo",
+    "OrtValue",
+    "OrtValueVector",
     "RunOptions",
     "RuntimeException",
     "SessionIOBinding",
