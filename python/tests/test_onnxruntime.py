@@ -477,6 +477,14 @@ def refused():
 """
 
 
+def test_operators_of_own_domains_fail_as_where_their_library_is_missing() -> None:
+    for domain, kind in (("ai.onnx.contrib", state.Fail), ("com.microsoft", state.NotImplemented), ("", state.NotImplemented)):
+        nodes = [helper.make_node("Solve", ["x"], ["y"], domain=domain)]
+        model = make_model(nodes, [tensor("x")], [tensor("y")])
+        with pytest.raises(kind, match="Solve"):
+            ort.InferenceSession(model)
+
+
 def test_a_refused_model_is_refused_or_runs_on_the_real_one() -> None:
     pytest.importorskip("onnxruntime")
     refused = python(INSTALLED + REFUSED + "InferenceSession(refused())\n", check=False)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import kiln
+
+#: A problem with an operator outside of the domains that onnxruntime has operators of.
+_CUSTOM = re.compile(r"operator (?!(ai\.onnx|ai\.onnx\.ml|com\.microsoft)\.\w+ )")
 
 
 class Fail(Exception):
@@ -75,6 +80,9 @@ def translated(error: kiln.KilnError) -> Exception:
             return of_code(7, "INVALID_PROTOBUF", InvalidProtobuf, error)
         case kiln.ModelError():
             return of_code(10, "INVALID_GRAPH", InvalidGraph, error)
+        case kiln.UnsupportedError() if all(map(_CUSTOM.match, error.problems)):
+            # By this exception programs notice that a library of operators was not registered.
+            return of_code(1, "FAIL", Fail, f"{error}, which is not a registered function/op")
         case kiln.UnsupportedError():
             return of_code(9, "NOT_IMPLEMENTED", NotImplemented, error)
         case kiln.InputError() | kiln.OutputError() | kiln.OptionError():
