@@ -13,6 +13,7 @@ use half::{bf16, f16};
 use kiln_kernels::Parallel;
 use kiln_kernels::cpu::extreme::{Extreme, Extremes, Wanted};
 use kiln_kernels::memory::{self, Collect, Pace};
+use kiln_model::operators::shapes::is_whole_scalar;
 use kiln_run::exec::extreme::ExtremeProblem;
 use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Element, Tensor, TensorSpec};
@@ -109,6 +110,12 @@ impl Arg {
         let wanted = if self.wanted == Ordering::Greater { Wanted::Greatest } else { Wanted::Least };
         let extreme = Extreme { outer, length, inner, wanted, last: self.last };
         Ok(extreme.lines().map(|_| ExtremeProblem { extreme }))
+    }
+
+    /// The input; a scalar as one line of one element.
+    fn lines(&self, input: &Tensor) -> Result<Tensor, NodeError> {
+        let rank = input.shape().len();
+        Ok(if is_whole_scalar(&[self.axis], rank) { input.reshaped([1])? } else { input.clone() })
     }
 
     fn prepare(&self, input: &Tensor, cx: &PrepareCx<'_>) -> Result<Prepared, NodeError> {
@@ -261,12 +268,12 @@ impl Node for Arg {
         inputs: &[Option<&Tensor>],
         _: &[TensorSpec],
     ) -> Result<Prepared, NodeError> {
-        self.prepare(required(inputs, 0)?, cx)
+        self.prepare(&self.lines(required(inputs, 0)?)?, cx)
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
-        let (input, mut output) = (io.input(0)?, io.alloc(0)?);
-        self.find_all(prepared, input, output.as_mut_slice()?, cx)?;
+        let (input, mut output) = (self.lines(io.input(0)?)?, io.alloc(0)?);
+        self.find_all(prepared, &input, output.as_mut_slice()?, cx)?;
         io.push(output);
         Ok(())
     }
@@ -551,6 +558,11 @@ mod tests {
         Trial::new("ArgMax").input::<f32>(&[0, 2], &[]).is_refused("no elements");
         Trial::new("ArgMax").int("axis", 1).input::<f32>(&[0, 2], &[]).gives::<i64>(&[0, 1], &[]);
         Trial::new("ArgMax").int("axis", 2).input::<f32>(&[0, 2], &[]).is_refused("axis 2");
+        for axis in [0, -1] {
+            Trial::new("ArgMax").int("axis", axis).input(&[], &[7f32]).gives(&[], &[0i64]);
+            Trial::new("ArgMin").int("axis", axis).input(&[], &[7i64]).gives(&[], &[0i64]);
+        }
+        Trial::new("ArgMax").int("axis", 1).input(&[], &[7f32]).is_refused("axis 1");
     }
 
     #[test]

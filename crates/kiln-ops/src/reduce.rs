@@ -159,6 +159,24 @@ mod tests {
     }
 
     #[test]
+    fn a_scalar_is_its_only_element_by_axis_0_and_minus_1() {
+        for axis in [0, -1] {
+            for keep in [0, 1] {
+                let scalar = |op| Trial::new(op).int("keepdims", keep).ints("axes", &[axis]).input(&[], &[-3f32]);
+                scalar("ReduceSum").gives(&[], &[-3f32]);
+                scalar("ReduceL1").gives(&[], &[3f32]);
+                scalar("ReduceSumSquare").gives(&[], &[9f32]);
+                Trial::new("ReduceMin")
+                    .int("keepdims", keep)
+                    .input(&[], &[7i64])
+                    .input(&[1], &[axis])
+                    .gives(&[], &[7i64]);
+            }
+        }
+        Trial::new("ReduceSum").ints("axes", &[1]).input(&[], &[1f32]).is_refused("axis 1");
+    }
+
+    #[test]
     fn no_axes_reduce_nothing_where_that_is_asked_for_but_still_square() {
         let row = |op| Trial::new(op).int("noop_with_empty_axes", 1).input(&[2, 1], &[3f32, -4.0]);
         row("ReduceSum").gives(&[2, 1], &[3f32, -4.0]);

@@ -1,15 +1,9 @@
 //! Softmax and LogSoftmax.
 //!
 //! Before version 13 the axis split the tensor into a matrix whose rows sum to one; since then only the axis itself
-//! does. Both are an array around an axis to [`exec::softmax`](kiln_run::exec::softmax).
-//!
-//! In `f16` the standard's definition (ReduceMax, Sub, Exp, ReduceSum, Div, with a rounding after each) is followed
-//! step by step: rounding once in the end is more accurate, and further from the results of other runtimes.
+//! does. Both are an array around an axis to [`exec::softmax`](kiln_run::exec::softmax). Narrow floats are computed in
+//! `f32` and rounded once, in the end.
 
-mod halves;
-
-use half::f16;
-use kiln_kernels::Isa;
 use kiln_kernels::cpu::softmax::{Around, Softmax as Executor};
 use kiln_kernels::gpu::source::softmax::SoftmaxKernel;
 use kiln_kernels::memory::Pace;
@@ -22,10 +16,10 @@ use kiln_tensor::{DType, Tensor, TensorError, TensorSpec};
 
 use super::convert::through_f32;
 use super::double::with_double;
-use super::{LoadCx, OpError, Operator, around, axis_of, required};
+use super::{LoadCx, MakeNode, OpError, Operator, around, axis_of, required};
 
 /// The operators of this file.
-pub(super) const OPERATORS: &[Operator] = &[("", "Softmax", make_softmax), ("", "LogSoftmax", make_logarithm)];
+pub(super) const OPERATORS: &[Operator] = &[("", "Softmax", make::<false>), ("", "LogSoftmax", make::<true>)];
 
 struct Softmax {
     axis: i64,
@@ -34,92 +28,14 @@ struct Softmax {
     logarithm: bool,
 }
 
-fn softmax(cx: &LoadCx<'_>, logarithm: bool) -> Softmax {
+fn softmax<const LOGARITHM: bool>(cx: &LoadCx<'_>) -> Softmax {
     let flat = cx.node.version < 13;
-    Softmax { axis: cx.node.attributes().int("axis"), flat, logarithm }
+    Softmax { axis: cx.node.attributes().int("axis"), flat, logarithm: LOGARITHM }
 }
 
-fn make(cx: &LoadCx<'_>, logarithm: bool) -> Result<Box<dyn Node>, OpError> {
-    Ok(Box::new(softmax(cx, logarithm)))
-}
-
-fn make_double(cx: &LoadCx<'_>, logarithm: bool) -> Result<Box<dyn Node>, OpError> {
-    Ok(Box::new(Double(softmax(cx, logarithm))))
-}
-
-fn make_logarithm(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    with_double(cx, |cx| make_double(cx, true), |cx| through_f32(cx, |cx| make(cx, true)))
-}
-
-fn make_softmax(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let wide = with_double(cx, |cx| make_double(cx, false), |cx| through_f32(cx, |cx| make(cx, false)))?;
-    let declared = cx.node.input(0).and_then(|value| cx.graph.value(value).dtype);
-    // An input that is known to be of another type needs no such fallback.
-    Ok(match declared {
-        None | Some(DType::F16) => Box::new(Stepwise { definition: softmax(cx, false), wide }),
-        Some(_) => wide,
-    })
-}
-
-/// Softmax that computes `f16` by the definition, and everything else as `wide` does.
-struct Stepwise {
-    definition: Softmax,
-    wide: Box<dyn Node>,
-}
-
-fn is_half(input: &Tensor) -> bool {
-    input.dtype() == DType::F16
-}
-
-impl Node for Stepwise {
-    fn family(&self) -> &'static str {
-        self.wide.family()
-    }
-
-    fn check(&self, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
-        self.wide.check(inputs, outputs)
-    }
-
-    fn prepare_params(
-        &self,
-        cx: &PrepareCx<'_>,
-        inputs: &[Option<&Tensor>],
-        outputs: &[TensorSpec],
-    ) -> Result<Prepared, NodeError> {
-        match is_half(required(inputs, 0)?) {
-            true => Ok(Prepared::NONE),
-            false => self.wide.prepare_params(cx, inputs, outputs),
-        }
-    }
-
-    fn prepare_device(
-        &self,
-        cx: &mut DeviceCx<'_>,
-        inputs: &[Option<&Tensor>],
-        outputs: &[TensorSpec],
-    ) -> Result<(), NodeError> {
-        self.wide.prepare_device(cx, inputs, outputs)
-    }
-
-    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
-        if !is_half(io.input(0)?) {
-            return self.wide.execute(prepared, io, cx);
-        }
-        let (input, mut output) = (io.input(0)?, io.alloc(0)?);
-        let (_, length, inner) = self.definition.around(input.shape())?;
-        let from = input.as_slice::<f16>()?;
-        let (isa, powers) = (Isa::detect(), halves::Powers::new(from.len()));
-        let block = if inner == 1 { length * halves::lines(length) } else { length * inner }.max(1);
-        for_each_chunk(cx.parallel, output.as_mut_slice::<f16>()?, block, &|index, to| {
-            let from = &from[index * block..][..to.len()];
-            match inner {
-                1 => halves::rows(isa, length, powers, from, to),
-                _ => halves::columns(isa, [length, inner], powers, from, to),
-            }
-        });
-        io.push(output);
-        Ok(())
-    }
+fn make<const LOGARITHM: bool>(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let double: MakeNode = |cx| Ok(Box::new(Double(softmax::<LOGARITHM>(cx))));
+    with_double(cx, double, |cx| through_f32(cx, |cx| Ok(Box::new(softmax::<LOGARITHM>(cx)))))
 }
 
 /// Softmax of `f64`, in plain Rust.
@@ -264,14 +180,13 @@ mod tests {
     }
 
     #[test]
-    fn halves_round_after_each_step_of_the_definition() {
+    fn halves_are_rounded_once() {
         let halves = |values: &[f32]| values.iter().map(|&value| f16::from_f32(value)).collect::<Vec<_>>();
-        // exp(-1) rounds to 0.36792, and the sum of 1, 0.36792 and 0.36792 to 1.7354 instead of 1.7358.
+        // The definition's exp(-1) rounds to 0.36792 and its sum to 1.7354 instead of 1.7358: two units away.
         let row = Trial::new("Softmax").int("axis", 0).input(&[3, 1], &halves(&[0.0, -1.0, -1.0]));
-        let (power, sum) =
-            (f16::from_f32((-1f32).exp()), f16::from_f32(1.0 + 2.0 * f16::from_f32((-1f32).exp()).to_f32()));
-        let part = f16::from_f32(power.to_f32() / sum.to_f32());
-        row.gives(&[3, 1], &[f16::from_f32(1.0 / sum.to_f32()), part, part]);
+        let power = (-1f32).exp();
+        let sum = 1.0 + 2.0 * power;
+        row.gives(&[3, 1], &halves(&[1.0 / sum, power / sum, power / sum]));
         Trial::new("Softmax").input(&[2, 2], &halves(&[0.0, 0.0, 5.0, 5.0])).gives(&[2, 2], &halves(&[0.5; 4]));
         Trial::new("Softmax").input::<f16>(&[0, 3], &[]).gives::<f16>(&[0, 3], &[]);
     }

@@ -408,14 +408,24 @@ pub(super) fn slice(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
 /// A reduction along one axis.
 pub(super) fn reduce_axis(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     let dims = view.dims(0)?;
-    let axis = axis_of(view.int("axis"), dims.len())?;
-    Ok(reduced(view, &dims, &[axis]))
+    let axis = view.int("axis");
+    if is_whole_scalar(&[axis], dims.len()) {
+        return Ok(dims);
+    }
+    Ok(reduced(view, &dims, &[axis_of(axis, dims.len())?]))
+}
+
+/// Whether a reduction along these axes is one of a scalar, whose only element PyTorch's exporters address by axis 0
+/// or -1, as PyTorch does.
+pub fn is_whole_scalar(axes: &[i64], rank: usize) -> bool {
+    rank == 0 && axes.iter().all(|axis| (-1..=0).contains(axis))
 }
 
 /// A reduction along a list of axes.
 pub(super) fn reduce(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     let dims = view.dims(0)?;
     Ok(match view.ints("axes", 1)? {
+        Some(axes) if is_whole_scalar(&axes, dims.len()) => dims,
         Some(axes) if !axes.is_empty() => reduced(view, &dims, &axes_of(&axes, dims.len())?),
         _ if view.int("noop_with_empty_axes") != 0 => dims,
         _ => reduced(view, &dims, &(0..dims.len()).collect::<smallvec::SmallVec<[usize; 8]>>()),

@@ -9,6 +9,7 @@ use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use kiln_kernels::Parallel;
 use kiln_kernels::memory::{self, Pace};
 use kiln_model::NodeDesc;
+use kiln_model::operators::shapes::is_whole_scalar;
 use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
@@ -44,6 +45,9 @@ pub(crate) fn reduced_axes(
     };
     if given.is_empty() && !none_means_none {
         return Ok((0..rank).collect());
+    }
+    if is_whole_scalar(&given, rank) {
+        return Ok(Axes::new());
     }
     axes_of(&given, rank)
 }
