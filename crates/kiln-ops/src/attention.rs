@@ -1,9 +1,10 @@
 //! Attention: softmax(Q K^T) V by heads, with masks, a causal frontier, windows and a cache of earlier keys and values.
 //!
 //! Heads are either an axis before the positions (four axes) or packed in the last axis (three); [`Heads`] hides which.
-//! `tiled` has the executors; cases that their keys cannot state (windows, filled lengths, scores as an output, half
-//! precision, which rounds after each step) are computed here by plain loops over rows in `f32`, a head a task. `mask`
-//! says what a query may see there. `fused` is the node that a pass makes of attention in small operators.
+//! `tiled` has the executors; cases that their keys cannot state (windows, filled lengths, scores as an output) are
+//! computed here by plain loops over rows, a head a task. `mask` says what a query may see there. `fused` is the node
+//! that a pass makes of attention in small operators. All of them compute in `f32`, the softmax too, whichever precision
+//! a node states for it; other floats are converted.
 
 mod fused;
 mod mask;
@@ -11,19 +12,20 @@ mod tiled;
 
 use std::sync::Mutex;
 
-use half::{bf16, f16};
 use kiln_kernels::Parallel;
 use kiln_kernels::memory::{self, Collect};
 use kiln_model::NodeDesc;
 use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
-use kiln_tensor::{DType, Tensor, TensorSpec};
+use kiln_tensor::{Tensor, TensorSpec};
 
 use self::mask::Mask;
+use super::convert::through_f32;
 use super::wide::{narrow, widened};
 use super::{LoadCx, OpError, Operator, optional, refused, required, size_attribute, type_attribute};
 
 /// The operators of this file.
-pub(super) const OPERATORS: &[Operator] = &[("", "Attention", make), ("kiln", "FusedAttention", fused::make)];
+pub(super) const OPERATORS: &[Operator] =
+    &[("", "Attention", |cx| through_f32(cx, make)), ("kiln", "FusedAttention", fused::make)];
 
 /// Which scores the fourth output has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +46,6 @@ struct Attention {
     /// How many positions before and after its own a query sees.
     window: [Option<usize>; 2],
     shown: Shown,
-    /// The type that the softmax is computed in, where the node states it.
-    precision: Option<DType>,
     outputs: usize,
 }
 
@@ -63,8 +63,8 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         3 => Shown::Probabilities,
         other => return Err(OpError::invalid(node, format!("qk_matmul_output_mode = {other}"))),
     };
-    // Without it the softmax is computed in the type of the scores.
-    let precision = type_attribute(node, "softmax_precision")?;
+    // Checked, though all of these types are computed in `f32`.
+    type_attribute(node, "softmax_precision")?;
     Ok(Box::new(Attention {
         heads: if packed { Some([count("q_num_heads")?, count("kv_num_heads")?]) } else { None },
         scale: node.attributes().number("scale"),
@@ -72,7 +72,6 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         causal: node.attributes().int("is_causal") != 0,
         window: [side("left_window_size")?, side("right_window_size")?],
         shown,
-        precision,
         outputs: node.outputs.len(),
     }))
 }
@@ -174,15 +173,6 @@ fn joined(past: Option<&Tensor>, new: &Tensor, heads: Heads, past_positions: usi
     Ok(all)
 }
 
-/// Rounds to the type that the model computes in, as every step of the definition does.
-fn round(dtype: DType, values: &mut [f32]) {
-    match dtype {
-        DType::F16 => values.iter_mut().for_each(|value| *value = f16::from_f32(*value).to_f32()),
-        DType::BF16 => values.iter_mut().for_each(|value| *value = bf16::from_f32(*value).to_f32()),
-        _ => {}
-    }
-}
-
 /// The product of two rows, in eight partial sums, which the compiler turns into one vector.
 fn dot(left: &[f32], right: &[f32]) -> f32 {
     let mut sums = [0f32; 8];
@@ -194,29 +184,21 @@ fn dot(left: &[f32], right: &[f32]) -> f32 {
     sums.iter().sum::<f32>() + rest
 }
 
-/// Exponentials over their sum; zeros where everything is hidden. Rounded after each operator of the softmax's
-/// definition: the sum is one operator, and is rounded once.
-fn softmax(precision: DType, scores: &mut [f32]) {
-    round(precision, scores);
+/// Exponentials over their sum; zeros where everything is hidden.
+fn softmax(scores: &mut [f32]) {
     let greatest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     if greatest == f32::NEG_INFINITY {
         return scores.fill(0.0);
     }
-    scores.iter_mut().for_each(|score| *score -= greatest);
-    round(precision, scores);
-    scores.iter_mut().for_each(|score| *score = score.exp());
-    round(precision, scores);
-    let mut sum = [scores.iter().sum()];
-    round(precision, &mut sum);
-    scores.iter_mut().for_each(|score| *score /= sum[0]);
-    round(precision, scores);
+    scores.iter_mut().for_each(|score| *score = (*score - greatest).exp());
+    let sum: f32 = scores.iter().sum();
+    scores.iter_mut().for_each(|score| *score /= sum);
 }
 
 /// The operands that all heads share.
 struct Shared<'a> {
     node: &'a Attention,
     plan: Plan,
-    dtype: DType,
     query: Vec<f32>,
     key: Vec<f32>,
     value: Vec<f32>,
@@ -239,13 +221,8 @@ impl Shared<'_> {
         let values = &self.value[own * plan.keys() * plan.value.size..][..plan.keys() * plan.value.size];
         // Each side gets the root of the scale, as in the definition: that decides what overflows.
         let scale = self.node.scale.unwrap_or(1.0 / (plan.query.size as f32).sqrt());
-        let mut factor = [scale.abs().sqrt()];
-        round(self.dtype, &mut factor);
-        let scaled = |row: &[f32]| {
-            let mut row: Vec<f32> = row.iter().map(|value| value * factor[0]).collected();
-            round(self.dtype, &mut row);
-            row
-        };
+        let factor = scale.abs().sqrt();
+        let scaled = |row: &[f32]| -> Vec<f32> { row.iter().map(|value| value * factor).collected() };
         let keys = scaled(keys);
         let mut result = Head::default();
         for position in 0..plan.query.positions {
@@ -260,10 +237,8 @@ impl Shared<'_> {
             if scale < 0.0 {
                 scores.iter_mut().for_each(|score| *score = -*score);
             }
-            round(self.dtype, &mut scores);
             if self.node.cap > 0.0 {
                 scores.iter_mut().for_each(|score| *score = (*score / self.node.cap).tanh() * self.node.cap);
-                round(self.dtype, &mut scores);
             }
             self.weigh(&mut scores, [batch, head, position], &mut result);
             let mut row = memory::zeroed::<f32>(plan.value.size);
@@ -284,16 +259,14 @@ impl Shared<'_> {
             result.scores.extend_from_slice(scores);
         }
         let hidden = self.mask.apply(scores, place);
-        round(self.dtype, scores);
         if shows && self.node.shown == Shown::Masked {
             result.scores.extend_from_slice(scores);
         }
         if hidden {
             scores.fill(0.0)
         } else {
-            softmax(self.node.precision.unwrap_or(self.dtype), scores)
+            softmax(scores)
         }
-        round(self.dtype, scores);
         if shows && self.node.shown == Shown::Probabilities {
             result.scores.extend_from_slice(scores);
         }
@@ -330,7 +303,6 @@ impl Node for Attention {
         let shared = Shared {
             node: self,
             plan,
-            dtype: io.input(0)?.dtype(),
             query: widened::<f32>(io.input(0)?)?,
             key: joined(io.optional(4), io.input(1)?, plan.key, plan.past)?,
             value: joined(io.optional(5), io.input(2)?, plan.value, plan.past)?,

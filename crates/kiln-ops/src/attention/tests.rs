@@ -1,5 +1,6 @@
 //! Attention by table: forms of heads, masks, caches, and refusals.
 
+use half::f16;
 use kiln_model::Attr;
 
 use crate::trial::{Trial, bools, strings};
@@ -40,6 +41,24 @@ fn scores_are_scaled_and_capped_before_the_softmax() {
     row().gives_about(&[1, 1, 1, 1], &[0.880_797]);
     let probabilities = shown(row().int("qk_matmul_output_mode", 3));
     assert!((probabilities[0] - 0.119_203).abs() < 1e-6);
+}
+
+#[test]
+fn halves_are_computed_in_f32_and_rounded_once() {
+    let values = |seed: f32, count: usize| -> Vec<f16> {
+        (0..count).map(|at| f16::from_f32((at as f32 * seed).sin() * 3.0)).collect()
+    };
+    let wide = |values: &[f16]| values.iter().map(|value| value.to_f32()).collect::<Vec<f32>>();
+    let [query, key, value] = [(0.7, 16), (1.3, 24), (2.1, 24)].map(|(seed, count)| values(seed, count));
+    // By executors and, with a window, by plain loops.
+    for window in [-1, 1] {
+        let trial = || Trial::new("Attention").int("left_window_size", window);
+        let exact = trial().input(&[1, 2, 2, 4], &wide(&query)).input(&[1, 2, 3, 4], &wide(&key));
+        let exact = exact.input(&[1, 2, 3, 4], &wide(&value)).run().unwrap().remove(0);
+        let rounded: Vec<f16> = exact.as_slice::<f32>().unwrap().iter().map(|&value| f16::from_f32(value)).collect();
+        let halves = trial().input(&[1, 2, 2, 4], &query).input(&[1, 2, 3, 4], &key).input(&[1, 2, 3, 4], &value);
+        halves.gives(&[1, 2, 2, 4], &rounded);
+    }
 }
 
 #[test]

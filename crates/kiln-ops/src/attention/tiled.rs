@@ -29,7 +29,6 @@ fn key(node: &Attention, plan: &Plan, inputs: &[Option<&Tensor>], cx: &PrepareCx
     let floats = [0, 1, 2, 4, 5].into_iter().filter_map(|index| optional(inputs, index));
     let fits = floats.into_iter().all(|tensor| tensor.dtype() == DType::F32)
         && node.window == [None; 2]
-        && !matches!(node.precision, Some(DType::F16 | DType::BF16))
         && node.outputs <= 3
         && optional(inputs, 6).is_none()
         && mask.is_none_or(|mask| matches!(mask.dtype(), DType::F32 | DType::Bool))
