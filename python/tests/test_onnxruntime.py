@@ -149,6 +149,14 @@ def test_feeds_that_are_none_say_what_is_expected(session: ort.InferenceSession)
             session.run(None, {"x": value})
 
 
+def test_none_leaves_a_default_as_it_is() -> None:
+    bias = helper.make_tensor("b", TensorProto.FLOAT, [3], [1, 2, 3])
+    model = make_model([helper.make_node("Add", ["x", "b"], ["y"])], [tensor("x"), tensor("b", shape=(3,))], [tensor("y")], [bias])
+    session = ort.InferenceSession(model)
+    for feed in ({"x": X}, {"x": X, "b": None}):
+        np.testing.assert_array_equal(session.run(None, feed)[0], X + np.float32([1, 2, 3]))
+
+
 def test_lists_of_values_are_served(session: ort.InferenceSession) -> None:
     fetches: list[ort.OrtValue] = []
     value = ort.OrtValue.ortvalue_from_numpy(X)

@@ -39,6 +39,7 @@ mod source;
 mod sparse;
 mod standard;
 mod tensor;
+mod unread;
 mod url;
 mod weigh;
 mod write;

@@ -132,6 +132,8 @@ class InferenceSession(Session):
         self._overridable_initializers = [NodeArg(port) for port in ports if port.has_default]
         self._outputs_meta = [NodeArg(port) for port in self._session.outputs]
         self._needed = [port.name for port in self._inputs_meta if not port.type.startswith("optional")]
+        #: Inputs for which a request may pass None: their defaults stand.
+        self._replaceable = {port.name for port in self._overridable_initializers}
         self._texts = [port.name for port in self._inputs_meta + self._overridable_initializers if port.type == "tensor(string)"]
         if self._options.optimized_model_filepath:
             _write(path_or_bytes, self._options)
@@ -237,6 +239,8 @@ class InferenceSession(Session):
         for name, value in input_feed.items():
             if isinstance(value, OrtValue):
                 input_feed = {**input_feed, name: value._value}
+            elif value is None and name in self._replaceable:
+                input_feed = {other: given for other, given in input_feed.items() if other != name}
         for name in self._texts:
             if name in input_feed:
                 input_feed = {**input_feed, name: as_texts(input_feed[name])}

@@ -29,7 +29,7 @@ use super::proto::NodeProto;
 use given::Given;
 
 /// ONNX Runtime's own domain.
-const MICROSOFT: &str = "com.microsoft";
+pub(super) const MICROSOFT: &str = "com.microsoft";
 
 /// Operators that run a whole decoder step by step inside of one node, which are refused.
 const SEARCHES: &[&str] = &["BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"];

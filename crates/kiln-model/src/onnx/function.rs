@@ -15,6 +15,7 @@ use prost::Message;
 use super::opsets::{Opsets, Versioned, normal, opsets};
 use super::proto::{AttributeProto, FunctionProto, GraphProto, NodeProto};
 use super::standard::{self, Expansion};
+use super::unread::unname;
 use super::{Limits, ModelError, place_of, shown};
 
 /// The functions of a model, by domain, name and overload.
@@ -40,12 +41,13 @@ impl Functions {
     /// The functions of a model.
     pub(super) fn new(functions: Vec<FunctionProto>, limits: &Limits) -> Result<Functions, ModelError> {
         let mut all = HashMap::new();
-        for function in functions {
+        for mut function in functions {
             limits.check_name(function.name(), || "a function".to_owned())?;
             let key =
                 (normal(function.domain()).to_owned(), function.name().to_owned(), function.overload().to_owned());
             let name = shown(function.name());
             let opsets = Rc::new(opsets(&function.opset_import)?);
+            unname(&mut function.node, function.output.iter().map(String::as_str));
             let bytes = function.encoded_len();
             let function = Function { proto: function, opsets, bytes, is_called: Cell::new(false) };
             if all.insert(key, Rc::new(function)).is_some() {
@@ -212,6 +214,9 @@ impl<'a> Call<'a> {
         }
         for tensor in &mut own.initializer {
             tensor.name = Some(self.name(tensor.name()));
+        }
+        for values in own.sparse_initializer.iter_mut().filter_map(|sparse| sparse.values.as_mut()) {
+            values.name = Some(self.name(values.name()));
         }
         own
     }

@@ -23,6 +23,7 @@ use super::proto::{
 };
 use super::sparse::import_sparse;
 use super::tensor::import_tensor;
+use super::unread::unname;
 use super::{External, Limits, ModelError, declared_dims, declared_type, dtype_of, nchwc, order, place_of, shown};
 use crate::ir::{Attr, CAPTURES, Graph, Metadata, NodeDesc, ValueId, ValueInfo, ValueKind};
 use crate::operators::{self, Refusal};
@@ -141,7 +142,12 @@ fn metadata(model: &mut ModelProto) -> Metadata {
 
 impl Importer<'_> {
     /// Imports a graph and the bodies in it, which are `depth` deep.
-    pub(super) fn graph(&mut self, proto: GraphProto, opsets: &Rc<Opsets>, depth: usize) -> Result<Body, ModelError> {
+    pub(super) fn graph(
+        &mut self,
+        mut proto: GraphProto,
+        opsets: &Rc<Opsets>,
+        depth: usize,
+    ) -> Result<Body, ModelError> {
         let limits = self.limits;
         limits.check("nesting", depth as u64, limits.depth as u64, || format!("graph {}", shown(proto.name())))?;
         let mut scope = Scope::default();
@@ -172,6 +178,7 @@ impl Importer<'_> {
                 scope.graph.values[id.index()].dims = declared_dims(info);
             }
         }
+        unname(&mut proto.node, proto.output.iter().map(ValueInfoProto::name));
         let nodes = self.functions.expand(proto.node, opsets, limits)?;
         for name in nodes.iter().flat_map(|(node, _)| &node.output).filter(|name| !name.is_empty()) {
             self.name(name, "a node's output")?;

@@ -279,6 +279,50 @@ fn sparse_tensors_are_read_as_dense_ones() {
 }
 
 #[test]
+fn outputs_that_nothing_reads_are_not_asked_for() {
+    let normed = |outputs: &[&str]| {
+        let own = NodeProto {
+            domain: Some("com.microsoft".to_owned()),
+            ..node("SkipSimplifiedLayerNormalization", &["x", "x", "w"], outputs)
+        };
+        let mut message = model(vec![own, node("Identity", &["n"], &["y"])]);
+        let graph = message.graph.as_mut().unwrap();
+        graph.initializer.push(tensor_proto("w", &Tensor::from_slice([2], &[1.0f32, 2.0]).unwrap()));
+        message.opset_import.push(opset("com.microsoft", 1));
+        message
+    };
+    load_message(&normed(&["n", "mean", "deviation", "sum"])).expect("the names of a rewriter, which nothing reads");
+    for reader in ["a node", "a body", "the results"] {
+        let mut message = normed(&["n", "mean", "deviation", "sum"]);
+        let graph = message.graph.as_mut().unwrap();
+        match reader {
+            "a node" => graph.node.push(node("Abs", &["mean"], &["z"])),
+            "a body" => {
+                let body = super::proto::GraphProto {
+                    name: Some("b".to_owned()),
+                    node: vec![node("Abs", &["mean"], &["z"])],
+                    output: vec![named("z")],
+                    ..Default::default()
+                };
+                let mut branch = node("If", &["x"], &["v"]);
+                branch.attribute = ["then_branch", "else_branch"]
+                    .map(|name| super::proto::AttributeProto {
+                        name: Some(name.to_owned()),
+                        r#type: Some(5),
+                        g: Some(body.clone()),
+                        ..Default::default()
+                    })
+                    .into();
+                graph.node.push(branch);
+            }
+            _ => graph.output.push(named("mean")),
+        }
+        let refused = load_message(&message).unwrap_err();
+        assert!(refused.to_string().contains("output 1 (mean) is not supported"), "{reader}: {refused}");
+    }
+}
+
+#[test]
 fn nodes_are_sorted_and_sorted_files_stay_as_they_are() {
     let unsorted = model(vec![node("C", &["b"], &["y"]), node("B", &["a"], &["b"]), node("A", &["x"], &["a"])]);
     assert_eq!(told(&load_message(&unsorted).unwrap()), ["a = A x", "b = B a", "y = C b"]);
