@@ -12,9 +12,9 @@ F32, F16, F64 = np.float32, np.float16, np.float64
 class Case:
     """One node: inputs are arrays (None where one is left out), those named in `constant` are initialisers."""
 
-    def __init__(self, name, op, domain, inputs, outputs=1, constant=(), atol=None, version=1, **attributes):
+    def __init__(self, name, op, domain, inputs, outputs=1, constant=(), atol=None, version=1, opset=17, **attributes):
         self.name, self.op, self.domain, self.inputs, self.outputs = name, op, domain, inputs, outputs
-        self.constant, self.atol, self.version = set(constant), atol, version
+        self.constant, self.atol, self.version, self.opset = set(constant), atol, version, opset
         # A network in the place of the one node.
         self.model = None
         # Inputs whose memory onnxruntime asks to be that of an output, by number.

@@ -16,6 +16,7 @@ import sys
 
 import blockwise
 import decoder
+import early
 import experts
 import fused
 import learn
@@ -116,7 +117,7 @@ def model_of(case):
         if result.name == "qk":
             result.CopyFrom(helper.make_tensor_value_info("qk", TensorProto.FLOAT, None))
     graph = helper.make_graph([node], case.name, infos, results, constants)
-    imports = [helper.make_opsetid("", 17)] + ([helper.make_opsetid(case.domain, case.version)] if case.domain else [])
+    imports = [helper.make_opsetid("", case.opset)] + ([helper.make_opsetid(case.domain, case.version)] if case.domain else [])
     return helper.make_model(graph, opset_imports=imports, ir_version=9), [info.name for info in infos]
 
 

@@ -107,6 +107,26 @@ def quantized():
             atol=1,
             axis=g["axis"],
         )
+    for g in grid(last=[0, 1], bias=[0, 1], columns=[0, 1], group=[1, 2]):
+        d = Draw(str(g))
+        weights = d.bytes(np.int8, 4, 6 // g["group"], 3, 2)
+        scale = (0.001 + 0.001 * d.rng.random(4)).astype(F32) if g["columns"] else scalar(0.002)
+        zero = np.zeros(4, np.int8) if g["columns"] else scalar(0, np.int8)
+        rest = [weights, scale, zero, scalar(0.03), scalar(120, np.uint8)] + ([d.i(-500, 500, 4)] if g["bias"] else [])
+        image = lambda n: d.bytes(np.uint8, *((n, 7, 6, 6) if g["last"] else (n, 6, 7, 6)))
+        inputs = lambda n: [image(n), scalar(0.05), scalar(131, np.uint8), *rest]
+        yield Case(
+            "QLinearConv_" + named(**g),
+            "QLinearConv",
+            MS,
+            [inputs(2), inputs(1)],
+            constant=range(1, 9),
+            atol=1,
+            channels_last=g["last"],
+            group=g["group"],
+            pads=[1, 0, 1, 1],
+            strides=[2, 1],
+        )
     for g in grid(
         dtype=[np.uint8, np.int8],
         last=[0, 1],

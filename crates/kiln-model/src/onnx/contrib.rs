@@ -6,13 +6,14 @@
 //! operator that finds them when it runs. An attribute, an input or an output that no expansion covers is refused with
 //! its name and value.
 //!
-//! - `given` reads the node, `activations`, `norms`, `products`, `channels`, `attention`, `biases`, `gates`,
+//! - `given` reads the node, `activations`, `norms`, `products`, `channels`, `attention`, `biases`, `early`, `gates`,
 //!   `movement`, `quantized`, `signals`, `tables` and `words` expand it.
 
 mod activations;
 mod attention;
 mod biases;
 mod channels;
+mod early;
 mod gates;
 mod given;
 mod movement;
@@ -64,6 +65,7 @@ const GROUPS: &[&[Expanded]] = &[
     attention::OPERATORS,
     biases::OPERATORS,
     channels::OPERATORS,
+    early::OPERATORS,
     gates::OPERATORS,
     movement::OPERATORS,
     norms::OPERATORS,

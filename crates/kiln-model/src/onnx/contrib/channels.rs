@@ -1,5 +1,5 @@
-//! Operators on tensors with channels last: NhwcConv, NhwcFusedConv, NhwcMaxPool, GroupNorm, SkipGroupNorm. ONNX's own
-//! operators between two transposes, which the layout pass takes out again.
+//! Operators on tensors with channels last: NhwcConv, NhwcFusedConv, QLinearConv, NhwcMaxPool, GroupNorm, SkipGroupNorm.
+//! ONNX's own operators between two transposes, which the layout pass takes out again.
 
 use super::given::Given;
 use super::products::fused_conv_of;
@@ -25,6 +25,12 @@ pub(super) const OPERATORS: &[Expanded] = &[
         [1, 1],
         &["auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides"],
         nhwc_max_pool,
+    ),
+    Expanded::microsoft(
+        "QLinearConv",
+        [8, 9],
+        &["auto_pad", "channels_last", "dilations", "group", "kernel_shape", "pads", "strides"],
+        qlinear_conv,
     ),
     Expanded::microsoft("GroupNorm", [3, 3], &["activation", "channels_last", "epsilon", "groups"], group_norm),
     Expanded {
@@ -53,6 +59,22 @@ fn nhwc_conv(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let residual = given.input(3).map(|residual| first(residual, "residual first"));
     let made = draft.named("made");
     fused_conv_of(given, draft, [&x, residual.as_deref().unwrap_or_default()], &made)?;
+    draft.node("", "Transpose", &[&made], given.result().to_owned(), vec![ints("perm", &back)]);
+    Ok(())
+}
+
+/// ONNX's operator of the same name, on channels last where the node says so. Weights have their channels in front.
+fn qlinear_conv(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
+    let attributes = given.copied(&["auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"]);
+    let mut inputs: Vec<&str> = (0..given.count()).map(|index| given.optional(index)).collect();
+    if given.int("channels_last", 0)? == 0 {
+        draft.node("", "QLinearConv", &inputs, given.result().to_owned(), attributes);
+        return Ok(());
+    }
+    let [front, back] = channel_orders(given.ints("kernel_shape")?.map_or(2, <[i64]>::len));
+    let x = draft.op("Transpose", &[given.required(0)?], "channels first", vec![ints("perm", &front)]);
+    inputs[0] = &x;
+    let made = draft.op("QLinearConv", &inputs, "made", attributes);
     draft.node("", "Transpose", &[&made], given.result().to_owned(), vec![ints("perm", &back)]);
     Ok(())
 }
