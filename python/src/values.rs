@@ -189,8 +189,14 @@ fn as_array<'py>(py: Python<'py>, declared: Option<DType>, given: &Bound<'py, Py
         || is_text
         || given.is_instance(&numpy.getattr("generic")?)?;
     if !is_plain {
-        let offers = given.hasattr("__dlpack__")?;
-        return numpy.call_method1(if offers { "from_dlpack" } else { "asarray" }, (given,));
+        if !given.hasattr("__dlpack__")? {
+            return numpy.call_method1("asarray", (given,));
+        }
+        // numpy takes no bfloat16 from DLPack.
+        return match declared {
+            Some(DType::BF16) => py.import("kiln._dlpack")?.call_method1("array_of", (given,)),
+            _ => numpy.call_method1("from_dlpack", (given,)),
+        };
     }
     // Lists and scalars have no element type of their own, and become what the model declares.
     let options = PyDict::new(py);

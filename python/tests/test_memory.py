@@ -120,6 +120,15 @@ def test_torchs_tensors_go_in_and_out_without_a_copy(relu: kiln.Session) -> None
         session.run(None, {"x": given.clone().requires_grad_()})
 
 
+def test_torchs_bfloat16_goes_in_and_out_without_a_copy() -> None:
+    torch = pytest.importorskip("torch")
+    given = torch.tensor([[1.5, -2.0, 3.0]], dtype=torch.bfloat16)
+    [y] = kiln.Session(unary("Relu", TensorProto.BFLOAT16)).run(None, {"x": given})
+    assert ort.OrtValue.from_dlpack(given).data_ptr() == given.data_ptr()
+    made = torch.from_dlpack(ort.OrtValue.ortvalue_from_numpy(y))
+    assert made.dtype == torch.bfloat16 and made.data_ptr() == y.ctypes.data and made.tolist() == [[1.5, 0, 3]]
+
+
 def test_an_output_that_is_an_input_or_a_constant_is_a_copy() -> None:
     identity = kiln.Session(unary("Identity"))
     x = X.copy()

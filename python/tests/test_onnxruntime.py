@@ -185,6 +185,11 @@ def test_the_native_half_takes_devices_and_capsules(session: ort.InferenceSessio
         np.testing.assert_array_equal(np.from_dlpack(results[0]), Y)
     flags = np.array([True, False])
     assert state.OrtValue.from_dlpack(flags.view(np.uint8), True).numpy().tolist() == [True, False]
+    brief = state.OrtValue.ortvalue_from_numpy_with_onnx_type(np.uint16([0x3F80, 0x4000]), TensorProto.BFLOAT16)
+    back = state.OrtValue.from_dlpack(brief.to_dlpack())
+    assert back.element_type() == TensorProto.BFLOAT16 and back.numpy().tolist() == [1.0, 2.0], "numpy has no such capsule"
+    with pytest.raises(TypeError, match="no DLPack capsule"):
+        state.OrtValue.from_dlpack(5)
     empty = state.OrtValue.ortvalue_from_shape_and_onnx_type([2, 3], TensorProto.INT64, device)
     assert (empty.shape(), empty.data_type()) == ([2, 3], "tensor(int64)")
 

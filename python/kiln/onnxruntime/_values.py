@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kiln._dlpack import array_of, capsule_of
 from kiln.onnxruntime._errors import InvalidArgument
 from kiln.onnxruntime._options import OrtAllocatorType, OrtMemType
 from kiln.onnxruntime._types import dtype_of_number, number_of_dtype, type_of_value
@@ -94,7 +95,7 @@ class OrtValue:
 
         PyTorch's older releases export truth values as bytes: ``is_bool`` makes them truth values.
         """
-        array: Array = np.from_dlpack(data if hasattr(data, "__dlpack__") else _Capsule(data))
+        array: Array = array_of(data)
         dtype = np.dtype(np.bool_) if is_bool else array.dtype
         if array.flags.c_contiguous and not array.flags.writeable:
             # A capsule of DLPack before 1.0 does not say whether it may be written, and onnxruntime's values can be.
@@ -111,7 +112,7 @@ class OrtValue:
         return self
 
     def __dlpack__(self, **options: Any) -> Any:
-        return self.numpy().__dlpack__(**options)
+        return capsule_of(self.numpy(), **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return 1, 0
@@ -165,19 +166,6 @@ class OrtValue:
     def update_inplace(self, data: Any) -> None:
         """Overwrites the value's elements with those of the array ``data``."""
         np.copyto(self.numpy(), data, casting="no")
-
-
-class _Capsule:
-    """A DLPack capsule as an object that numpy takes."""
-
-    def __init__(self, capsule: Any) -> None:
-        self._capsule = capsule
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self._capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return 1, 0
 
 
 class OrtValueVector(list[OrtValue]):
