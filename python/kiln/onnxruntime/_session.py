@@ -101,7 +101,8 @@ class InferenceSession(Session):
         for name in kwargs:
             once(f"the keyword {name} of InferenceSession means nothing here")
         self._options = sess_options if sess_options is not None else SessionOptions()
-        # onnxruntime does not document these names and `_sess`, but programs read them, optimum among them.
+        # onnxruntime does not document these names and `_sess`, but programs read them, optimum and Olive among them.
+        self._enable_fallback = True
         self._sess_options = self._options
         self._model_path = None if isinstance(path_or_bytes, bytes) else os.fspath(path_or_bytes)
         self._began = time.time_ns()
@@ -205,10 +206,12 @@ class InferenceSession(Session):
         """Has no effect, as providers without tuning have none."""
 
     def enable_fallback(self) -> None:
-        """Has no effect: there is one provider."""
+        """Has no effect but on what the session says of itself: there is one provider."""
+        self._enable_fallback = True
 
     def disable_fallback(self) -> None:
-        """Has no effect: there is one provider."""
+        """As :meth:`enable_fallback`."""
+        self._enable_fallback = False
 
     def run(
         self,
