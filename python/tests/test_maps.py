@@ -66,6 +66,31 @@ def test_a_dict_is_a_map() -> None:
         np.testing.assert_array_equal(y, np.array([row], np.float32))
 
 
+@pytest.mark.parametrize(
+    ("of", "cast", "sizes", "row"),
+    [
+        (TensorProto.FLOAT, "TO_FLOAT", {}, [-2.75, 1.5]),
+        (TensorProto.FLOAT, "TO_FLOAT", {"map_form": "SPARSE", "max_map": 4}, [0, 0, -2.75, 0]),
+        (TensorProto.FLOAT, "TO_INT64", {"map_form": "SPARSE", "max_map": 6}, [0, 0, -2, 0, 0, 1]),
+        (TensorProto.FLOAT, "TO_STRING", {}, ["-2.750000", "1.500000"]),
+        (TensorProto.STRING, "TO_STRING", {"map_form": "SPARSE", "max_map": 3}, ["0.f", "0.f", "-2.75"]),
+        (TensorProto.STRING, "TO_FLOAT", {}, [-2.75, 1.5]),
+    ],
+)
+def test_a_map_is_cast_to_a_row(of: int, cast: str, sizes: dict[str, Any], row: list[Any]) -> None:
+    """The rows of numbers are onnxruntime's."""
+    types = {"TO_FLOAT": TensorProto.FLOAT, "TO_INT64": TensorProto.INT64, "TO_STRING": TensorProto.STRING}
+    node = helper.make_node("CastMap", ["numbers"], ["y"], domain="ai.onnx.ml", cast_to=cast, **sizes)
+    element = helper.make_tensor_type_proto(of, [])
+    given = helper.make_value_info("numbers", helper.make_map_type_proto(TensorProto.INT64, element))
+    made = session(node, given, [tensor("y", types[cast], (1, "n"))])
+    values = {5: 1.5, 2: -2.75} if of == TensorProto.FLOAT else {5: "1.5", 2: "-2.75"}
+    assert made.run(None, {"numbers": values})[0].tolist() == [row]
+    if "max_map" in sizes:
+        with pytest.raises(kiln.RunError, match="key -1 is no place"):
+            made.run(None, {"numbers": {**values, -1: next(iter(values.values()))}})
+
+
 @pytest.mark.parametrize("given", [None, 3, [("a", 1.0)], ROWS, {"a": "many"}, {"a": [1.0, 2.0]}, {"a": object()}])
 def test_what_is_no_map_is_refused(given: Any) -> None:
     with pytest.raises(kiln.InputError, match="words"):

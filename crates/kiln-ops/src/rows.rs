@@ -193,6 +193,7 @@ const WITHOUT_RULE: &[(&str, &[&str])] = &[
     (
         "sequences, maps and optional values have no dimensions, and give what is in them",
         &[
+            "CastMap",
             "ConcatFromSequence",
             "DictVectorizer",
             "Optional",

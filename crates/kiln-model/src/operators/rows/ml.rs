@@ -28,6 +28,13 @@ pub(in crate::operators) const ROWS: &[Operator] = &[
     },
     Operator::moves(
         "ai.onnx.ml",
+        "CastMap",
+        &[1],
+        exactly(1),
+        &[text("cast_to", "TO_FLOAT"), text("map_form", "DENSE"), int("max_map", 1)],
+    ),
+    Operator::moves(
+        "ai.onnx.ml",
         "DictVectorizer",
         &[1],
         exactly(1),
