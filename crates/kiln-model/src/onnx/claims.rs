@@ -23,6 +23,13 @@ const HOLES_PER_BYTE: u64 = 8;
 /// The most stretches of data that are counted; the rest of the file counts as a hole.
 const STRETCHES: usize = 4096;
 
+/// Bytes that the dense forms of sparse tensors may have, whatever the file has of them.
+const SMALL_DENSE: u64 = 64 << 20;
+
+/// Bytes that they may have for each byte of values and indices. Without this bound a file of a hundred bytes could ask
+/// for all of a machine's memory.
+const DENSE_PER_BYTE: u64 = 1024;
+
 /// The claims of one model.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
@@ -30,6 +37,8 @@ pub(super) struct Claims {
     limit: Option<u64>,
     /// Bytes of the tensors so far.
     total: u64,
+    /// Bytes of the dense forms of sparse tensors so far, and of the values and indices that they are made of.
+    dense: [u64; 2],
     files: HashMap<usize, Claimed>,
 }
 
@@ -71,6 +80,21 @@ impl Claims {
                 Ok(())
             }
         }
+    }
+
+    /// Adds the dense form, of `length` bytes, of a sparse tensor that has `stored` bytes of values and indices.
+    ///
+    /// # Errors
+    ///
+    /// As [`Claims::add`], also where these forms together are much larger than what the file has of them.
+    pub(super) fn add_dense(&mut self, length: u64, stored: u64) -> Result<(), TensorProblem> {
+        let [dense, of] = [self.dense[0].saturating_add(length), self.dense[1].saturating_add(stored)];
+        let most = of.saturating_mul(DENSE_PER_BYTE).max(SMALL_DENSE);
+        if dense > most {
+            return Err(TensorProblem::Memory { need: length, room: most.saturating_sub(self.dense[0]) });
+        }
+        self.dense = [dense, of];
+        self.add(length)
     }
 
     /// Adds a tensor of `length` bytes that are in a file, from `offset` on.

@@ -6,20 +6,14 @@ use super::proto::SparseTensorProto;
 use super::tensor::import_tensor;
 use super::{External, Limits, ModelError};
 
-/// Bytes that the dense form of any sparse tensor may have.
-const SMALL: u64 = 64 << 20;
-
-/// Bytes that the dense form of a larger one may have for each byte of its values and indices. Without this bound a file
-/// of a hundred bytes could ask for all of a machine's memory.
-const DENSE_PER_BYTE: u64 = 1024;
-
 /// The dense form of a sparse tensor. `values` has its elements other than zero, and `indices` their places: one number
 /// each, which counts elements in row-major order, or one number each and dimension.
 ///
 /// # Errors
 ///
 /// Those of [`import_tensor`] for its values and indices; [`ModelError::Malformed`] where these do not fit each other
-/// or the dimensions; [`ModelError::Limit`] where the dense form is too large for what the file has of it.
+/// or the dimensions; [`TensorProblem::Memory`](super::TensorProblem::Memory) where the dense form is too large for what
+/// the file has of it.
 pub(super) fn import_sparse(
     proto: &SparseTensorProto,
     limits: &Limits,
@@ -42,9 +36,8 @@ pub(super) fn import_sparse(
         return Err(wrong("sparse tensors of texts are not supported".to_owned()));
     }
     let stored = (values.bytes().len() + indices.bytes().len()) as u64;
-    let most = SMALL.max(stored.saturating_mul(DENSE_PER_BYTE)).min(limits.tensor_bytes);
-    limits.check("the bytes of a sparse tensor's dense form", bytes as u64, most, place)?;
-    external.claims.add(bytes as u64).map_err(|problem| ModelError::Tensor { place: place(), problem })?;
+    let claimed = external.claims.add_dense(bytes as u64, stored);
+    claimed.map_err(|problem| ModelError::Tensor { place: place(), problem })?;
 
     let each = match indices.shape() {
         [_] => 1,

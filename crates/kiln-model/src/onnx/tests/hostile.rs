@@ -258,10 +258,22 @@ fn graphs() -> Vec<(&'static str, Vec<u8>, Expected)> {
             }),
             |e| matches!(e, ModelError::Malformed { reason, .. } if reason.contains("indices of shape [1, 2]")),
         ),
+        ("a sparse initialiser of a gigabyte from 24 bytes", with_sparse(|s| s.dims = vec![1 << 28]), |e| {
+            matches!(e, ModelError::Tensor { problem: TensorProblem::Memory { .. }, .. })
+        }),
         (
-            "a sparse initialiser of a gigabyte from 24 bytes",
-            with_sparse(|s| s.dims = vec![1 << 28]),
-            |e| matches!(e, ModelError::Limit { what, .. } if what.contains("dense form")),
+            "two sparse initialisers of 40 MiB each from 48 bytes",
+            with_graph(|g| {
+                g.sparse_initializer = ["s", "t"]
+                    .map(|name| {
+                        sparse(|s| {
+                            s.values.as_mut().unwrap().name = Some(name.to_owned());
+                            s.dims = vec![10 << 20];
+                        })
+                    })
+                    .into();
+            }),
+            |e| matches!(e, ModelError::Tensor { place, problem: TensorProblem::Memory { .. } } if place.contains("\"t\"")),
         ),
         (
             "a sparse initialiser whose dimensions overflow",
@@ -291,8 +303,8 @@ fn graphs() -> Vec<(&'static str, Vec<u8>, Expected)> {
     ]
 }
 
-/// A sparse initialiser of eight elements, two of which are stored, after a change of it.
-fn with_sparse(change: impl FnOnce(&mut SparseTensorProto)) -> Vec<u8> {
+/// A sparse tensor of eight elements, two of which are stored, after a change of it.
+fn sparse(change: impl FnOnce(&mut SparseTensorProto)) -> SparseTensorProto {
     let stored =
         |data_type: DataType| TensorProto { data_type: Some(data_type as i32), dims: vec![2], ..Default::default() };
     let values =
@@ -300,7 +312,12 @@ fn with_sparse(change: impl FnOnce(&mut SparseTensorProto)) -> Vec<u8> {
     let indices = TensorProto { int64_data: vec![1, 5], ..stored(DataType::Int64) };
     let mut sparse = SparseTensorProto { values: Some(values), indices: Some(indices), dims: vec![8] };
     change(&mut sparse);
-    with_graph(|g| g.sparse_initializer.push(sparse))
+    sparse
+}
+
+/// A model with such an initialiser.
+fn with_sparse(change: impl FnOnce(&mut SparseTensorProto)) -> Vec<u8> {
+    with_graph(|g| g.sparse_initializer.push(sparse(change)))
 }
 
 fn with_graph_and_functions(change: impl FnOnce(&mut NodeProto)) -> Vec<u8> {
