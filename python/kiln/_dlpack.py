@@ -54,7 +54,15 @@ def array_of(data: Any) -> NDArray[Any]:
 
     Raises ``BufferError`` for memory of other devices than the processor.
     """
-    capsule = data.__dlpack__() if hasattr(data, "__dlpack__") else data
+    if not hasattr(data, "__dlpack__"):
+        return _array_in(data)
+    try:
+        return np.from_dlpack(data)
+    except (BufferError, RuntimeError):
+        return _array_in(data.__dlpack__())
+
+
+def _array_in(capsule: Any) -> NDArray[Any]:
     at = _tensor(capsule)
     device = ctypes.c_int32.from_address(at + _DEVICE).value
     if device != _CPU:

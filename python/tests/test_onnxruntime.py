@@ -192,6 +192,10 @@ def test_the_native_half_takes_devices_and_capsules(session: ort.InferenceSessio
     brief = state.OrtValue.ortvalue_from_numpy_with_onnx_type(np.uint16([0x3F80, 0x4000]), TensorProto.BFLOAT16)
     back = state.OrtValue.from_dlpack(brief.to_dlpack())
     assert back.element_type() == TensorProto.BFLOAT16 and back.numpy().tolist() == [1.0, 2.0], "numpy has no such capsule"
+    fixed = X.copy()
+    fixed.flags.writeable = False
+    taken = state.OrtValue.from_dlpack(fixed).numpy()
+    assert not taken.flags.writeable and taken.ctypes.data == fixed.ctypes.data
     with pytest.raises(TypeError, match="no DLPack capsule"):
         state.OrtValue.from_dlpack(5)
     empty = state.OrtValue.ortvalue_from_shape_and_onnx_type([2, 3], TensorProto.INT64, device)

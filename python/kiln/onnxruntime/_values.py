@@ -97,7 +97,7 @@ class OrtValue:
         """
         array: Array = array_of(data)
         dtype = np.dtype(np.bool_) if is_bool else array.dtype
-        if array.flags.c_contiguous and not array.flags.writeable:
+        if array.flags.c_contiguous and not hasattr(data, "__dlpack__"):
             # A capsule of DLPack before 1.0 does not say whether it may be written, and onnxruntime's values can be.
             return OrtValue(array_at(array.ctypes.data, dtype, array.shape, array))
         return OrtValue(array.view(dtype))
