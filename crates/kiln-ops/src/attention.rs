@@ -20,7 +20,7 @@ use kiln_tensor::{Tensor, TensorSpec};
 
 use self::mask::Mask;
 use super::convert::through_f32;
-use super::wide::{narrow, widened};
+use super::wide::narrow;
 use super::{LoadCx, OpError, Operator, optional, refused, required, size_attribute, type_attribute};
 
 /// The operators of this file.
@@ -161,13 +161,13 @@ impl Attention {
 
 /// The cache with the new positions behind it, heads first.
 fn joined(past: Option<&Tensor>, new: &Tensor, heads: Heads, past_positions: usize) -> Result<Vec<f32>, NodeError> {
-    let (old, new) = (past.map(widened::<f32>).transpose()?.unwrap_or_default(), widened::<f32>(new)?);
+    let (old, new) = (past.map(Tensor::as_slice::<f32>).transpose()?.unwrap_or_default(), new.as_slice::<f32>()?);
     let mut all = memory::with_capacity(old.len() + new.len());
     let block = past_positions * heads.size;
     for line in 0..heads.batch * heads.heads {
         all.extend_from_slice(&old[line * block..][..block]);
         for position in 0..heads.positions {
-            all.extend_from_slice(heads.row(&new, line / heads.heads, line % heads.heads, position));
+            all.extend_from_slice(heads.row(new, line / heads.heads, line % heads.heads, position));
         }
     }
     Ok(all)
@@ -199,7 +199,7 @@ fn softmax(scores: &mut [f32]) {
 struct Shared<'a> {
     node: &'a Attention,
     plan: Plan,
-    query: Vec<f32>,
+    query: &'a [f32],
     key: Vec<f32>,
     value: Vec<f32>,
     mask: Mask,
@@ -229,7 +229,7 @@ impl Shared<'_> {
             if parallel.is_stopped() {
                 break;
             }
-            let query = scaled(plan.query.row(&self.query, batch, head, position));
+            let query = scaled(plan.query.row(self.query, batch, head, position));
             let mut scores: Vec<f32> = match plan.key.size {
                 0 => memory::zeroed(plan.keys()),
                 size => keys.chunks_exact(size).map(|key| dot(&query, key)).collected(),
@@ -300,10 +300,11 @@ impl Node for Attention {
             return tiled::execute(self, executor, io, cx);
         }
         let plan = self.plan(&io.inputs())?;
+        let query = io.input(0)?.clone();
         let shared = Shared {
             node: self,
             plan,
-            query: widened::<f32>(io.input(0)?)?,
+            query: query.as_slice()?,
             key: joined(io.optional(4), io.input(1)?, plan.key, plan.past)?,
             value: joined(io.optional(5), io.input(2)?, plan.value, plan.past)?,
             mask: Mask::of(self, &plan, &io.inputs())?,

@@ -35,6 +35,9 @@ pub(super) const MICROSOFT: &str = "com.microsoft";
 /// Operators that run a whole decoder step by step inside of one node, which are refused.
 const SEARCHES: &[&str] = &["BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"];
 
+/// Writes what a node stands for into the draft.
+type Expand = fn(&Given<'_>, &mut Draft) -> Result<(), ModelError>;
+
 /// How one operator is expanded.
 struct Expanded {
     domain: &'static str,
@@ -45,18 +48,39 @@ struct Expanded {
     outputs: usize,
     /// The attributes that the expansion reads.
     attributes: &'static [&'static str],
-    expand: fn(&Given<'_>, &mut Draft) -> Result<(), ModelError>,
+    expand: Expand,
 }
 
 impl Expanded {
+    /// An operator with one output.
+    const fn of(
+        domain: &'static str,
+        name: &'static str,
+        inputs: [usize; 2],
+        attributes: &'static [&'static str],
+        expand: Expand,
+    ) -> Expanded {
+        Expanded { domain, name, inputs, outputs: 1, attributes, expand }
+    }
+
     /// An operator of ONNX Runtime's own domain with one output.
     const fn microsoft(
         name: &'static str,
         inputs: [usize; 2],
         attributes: &'static [&'static str],
-        expand: fn(&Given<'_>, &mut Draft) -> Result<(), ModelError>,
+        expand: Expand,
     ) -> Expanded {
-        Expanded { domain: MICROSOFT, name, inputs, outputs: 1, attributes, expand }
+        Expanded::of(MICROSOFT, name, inputs, attributes, expand)
+    }
+
+    /// An operator of ONNX's own domain with one output.
+    const fn onnx(
+        name: &'static str,
+        inputs: [usize; 2],
+        attributes: &'static [&'static str],
+        expand: Expand,
+    ) -> Expanded {
+        Expanded::of("", name, inputs, attributes, expand)
     }
 }
 

@@ -6,24 +6,14 @@ use super::given::Given;
 use crate::onnx::ModelError;
 use crate::onnx::draft::{Draft, floats};
 
-/// An operator of ONNX's own domain.
-const fn onnx(
-    name: &'static str,
-    inputs: [usize; 2],
-    attributes: &'static [&'static str],
-    expand: fn(&Given<'_>, &mut Draft) -> Result<(), ModelError>,
-) -> Expanded {
-    Expanded { domain: "", name, inputs, outputs: 1, attributes, expand }
-}
-
 pub(super) const OPERATORS: &[Expanded] = &[
-    onnx("Affine", [1, 1], &["alpha", "beta"], affine),
-    onnx("Crop", [1, 1], &["border", "scale"], crop),
-    onnx("DynamicSlice", [3, 4], &[], dynamic_slice),
-    onnx("ImageScaler", [1, 1], &["bias", "scale"], image_scaler),
-    onnx("ParametricSoftplus", [1, 1], &["alpha", "beta"], |given, draft| scaled(given, draft, "Softplus")),
-    onnx("Scale", [1, 1], &["scale"], scale),
-    onnx("ScaledTanh", [1, 1], &["alpha", "beta"], |given, draft| scaled(given, draft, "Tanh")),
+    Expanded::onnx("Affine", [1, 1], &["alpha", "beta"], affine),
+    Expanded::onnx("Crop", [1, 1], &["border", "scale"], crop),
+    Expanded::onnx("DynamicSlice", [3, 4], &[], dynamic_slice),
+    Expanded::onnx("ImageScaler", [1, 1], &["bias", "scale"], image_scaler),
+    Expanded::onnx("ParametricSoftplus", [1, 1], &["alpha", "beta"], |given, draft| scaled(given, draft, "Softplus")),
+    Expanded::onnx("Scale", [1, 1], &["scale"], scale),
+    Expanded::onnx("ScaledTanh", [1, 1], &["alpha", "beta"], |given, draft| scaled(given, draft, "Tanh")),
 ];
 
 /// X times a number, as value `name`.
