@@ -303,7 +303,7 @@ fn graphs() -> Vec<(&'static str, Vec<u8>, Expected)> {
     ]
 }
 
-/// A sparse tensor of eight elements, two of which are stored, after a change of it.
+/// A sparse tensor that stores two of its eight elements, after a change of it.
 fn sparse(change: impl FnOnce(&mut SparseTensorProto)) -> SparseTensorProto {
     let stored =
         |data_type: DataType| TensorProto { data_type: Some(data_type as i32), dims: vec![2], ..Default::default() };
