@@ -45,6 +45,8 @@ sanitize *ARGS:
 contrib *ARGS:
     tests/contrib/run {{ARGS}}
 
-# The ONNX backend suite, as case folders below DIR (tests/conformance makes them).
+# The ONNX backend suite in every form, as case folders below DIR (tests/conformance makes them).
 conformance DIR:
-    cargo run --release -- check {{DIR}}
+    cargo build --release --locked
+    cargo build --profile quick --locked --workspace --all-features
+    tests/conformance/run {{DIR}}
