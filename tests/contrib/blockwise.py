@@ -42,6 +42,23 @@ def products():
 
 @cases
 def tables():
+    # Blocks of K = 64 are within columns, those of 52 and 53 run over their ends.
+    for g in grid(kind=[0, 1], k=[64, 52, 53], block=[16, 64], dtype=[F32, F16]):
+        d = Draw(str(g))
+        t, k, n = g["dtype"], g["k"], 5
+        codes, scales = d.bytes(np.uint8, -(-k * n // 2)), (0.02 * d.f(-(-k * n // g["block"]))).astype(t)
+        yield Case(
+            named(**g),
+            "MatMulBnb4",
+            MS,
+            [[d.f(*lead, k, dtype=t), codes, scales] for lead in ((1, 3), (2, 9))],
+            constant=[1, 2],
+            atol=0.02 if t == F16 else None,
+            K=k,
+            N=n,
+            block_size=g["block"],
+            quant_type=g["kind"],
+        )
     for g in grid(
         bits=[2, 4, 8],
         block=[16, 128],

@@ -207,29 +207,39 @@ def quantized():
             axes=g["axes"],
             keepdims=g["keep"],
         )
-    for g in grid(signed=[0, 1], b=[0, 1], c=[0, 1], out=[0, 1], columns=[0, 1]):
+    for g in grid(
+        signed=[0, 1],
+        a=[0, 1],
+        b=[0, 1],
+        c=[None, "row", "column", "matrix", "one"],
+        out=[0, 1],
+        columns=[0, 1],
+        alpha=[None, 0.5],
+    ):
         d = Draw(str(g))
         t = np.int8 if g["signed"] else np.uint8
         weights = d.bytes(t, *((5, 6) if g["b"] else (6, 5)))
         scale = (0.01 + 0.01 * d.rng.random(5)).astype(F32) if g["columns"] else scalar(0.02)
         zero = np.zeros(5, t) if g["columns"] else scalar(4, t)
-        c = d.i(-900, 900, 5) if g["c"] else None
         end = [scalar(1.5), scalar(100, np.uint8)] if g["out"] else []
-        inputs = lambda n: (
-            [d.bytes(np.uint8, n, 6), scalar(0.03), scalar(9, np.uint8), weights, scale, zero]
-            + ([c] if g["c"] or end else [])
-            + end
-        )
-        name = "QGemm_alpha" if g == dict.fromkeys(g, 0) else "QGemm_" + named(**g)
+        whole = g["c"] in ("column", "matrix")
+
+        def inputs(n):
+            shape = {"row": (5,), "column": (n, 1), "matrix": (n, 5), "one": (1,)}.get(g["c"])
+            c = d.i(-900, 900, *shape) if shape else None
+            left = d.bytes(np.uint8, *((6, n) if g["a"] else (n, 6)))
+            return [left, scalar(0.03), scalar(9, np.uint8), weights, scale, zero] + ([c] if shape or end else []) + end
+
         yield Case(
-            name,
+            "QGemm_" + named(**g),
             "QGemm",
             MS,
             [inputs(2), inputs(5)],
-            constant=range(1, 9),
+            constant=[at for at in range(1, 9) if at != 6 or not whole],
             atol=1 if g["out"] else None,
+            transA=g["a"],
             transB=g["b"],
-            alpha=0.5 if g == dict.fromkeys(g, 0) else None,
+            alpha=g["alpha"],
         )
     for g in grid(dtype=[np.uint8, np.int8, np.uint16, np.int16], x=[F32, F16], axis=[None, 1], zero=[0, 1]):
         d = Draw(str(g))

@@ -133,14 +133,11 @@ fn make_bnb4(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
             return Err(OpError::unsupported(node, format!("attribute {name} = {found}")));
         }
     }
+    let given = Given { node, graph: cx.graph, k, n, block };
     // Blocks run over the whole matrix, and kernels need blocks within a column.
     if !k.is_multiple_of(block as usize) {
-        return Err(OpError::unsupported(
-            node,
-            format!("attribute block_size = {block}, which does not divide K = {k}"),
-        ));
+        return crate::matmul::by_columns(cx, &widened_bnb4(&given, codes)?);
     }
-    let given = Given { node, graph: cx.graph, k, n, block };
     let wanted = Wanted { cx, given: &given, codes, signed: false, bias: None };
     if let Some(made) = wanted.ready(&[ZeroPoints::Middle], |_| LeftElements::Floats) {
         return Ok(made);
@@ -156,6 +153,21 @@ fn make_bnb4(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         at: given.by_columns(),
     };
     wanted.pack(ZeroPoints::Middle, LeftElements::Floats, &source)
+}
+
+/// The weights of MatMulBnb4 as numbers, columns by rows.
+fn widened_bnb4(given: &Given<'_>, codes: Codes) -> Result<Tensor, OpError> {
+    let Given { node, k, n, block, .. } = *given;
+    let count = k.checked_mul(n).ok_or_else(|| OpError::invalid(node, format!("{k} by {n} weights")))?;
+    let (bytes, scales) = (given.bytes(1, count.div_ceil(2))?, given.numbers(2, count.div_ceil(block as usize))?);
+    let mut matrix = Tensor::zeros(TensorSpec::new(DType::F32, [n, k])).map_err(|error| OpError::invalid(node, error.to_string()))?;
+    let numbers = matrix.as_mut_slice::<f32>().map_err(|error| OpError::invalid(node, error.to_string()))?;
+    for (at, number) in numbers.iter_mut().enumerate() {
+        // The first of two codes is in the higher bits.
+        let code = bytes[at / 2] >> if at.is_multiple_of(2) { 4 } else { 0 };
+        *number = codes.number(code) * scales[at / block as usize];
+    }
+    Ok(matrix)
 }
 
 /// Weights as DequantizeLinear reads them: `k` by `n`, or `n` by `k` if `trans_b`.

@@ -9,6 +9,7 @@
 mod average;
 mod between;
 mod conv;
+mod gemm;
 mod product;
 mod stacks;
 mod table;
@@ -38,7 +39,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     ("kiln", "QuantizedAveragePool", average::pool),
     ("com.microsoft", "QLinearAdd", between::sum),
     ("com.microsoft", "QLinearGlobalAveragePool", average::global),
-    ("com.microsoft", "QGemm", product::gemm),
+    ("com.microsoft", "QGemm", gemm::make),
 ];
 
 /// The bounds of a result as a real number, which fused operators have and others do not.

@@ -129,6 +129,21 @@ pub(crate) fn fused_activation(node: &NodeDesc) -> Result<Option<UnaryOp>, OpErr
 fn finish(cx: &LoadCx<'_>, mut node: MatMul) -> Result<Box<dyn Node>, OpError> {
     let constant = cx.graph.constant_input(cx.node, 1).filter(|tensor| tensor.dtype() == DType::F32);
     if let Some(tensor) = constant {
+        node.pack(cx, tensor)?;
+    }
+    Ok(Box::new(node))
+}
+
+/// The product of input 0 by a matrix that is known, columns by rows; other inputs are not read.
+pub(crate) fn by_columns(cx: &LoadCx<'_>, matrix: &Tensor) -> Result<Box<dyn Node>, OpError> {
+    let mut node = MatMul { trans_b: true, beta: 0.0, ..plain_node() };
+    node.pack(cx, matrix)?;
+    Ok(Box::new(node))
+}
+
+impl MatMul {
+    /// Packs the right-hand side.
+    fn pack(&mut self, cx: &LoadCx<'_>, tensor: &Tensor) -> Result<(), OpError> {
         let shape = tensor.shape();
         let (batch, matrix) = match *shape {
             [] => return Err(OpError::invalid(cx.node, "a scalar is no matrix")),
@@ -136,20 +151,18 @@ fn finish(cx: &LoadCx<'_>, mut node: MatMul) -> Result<Box<dyn Node>, OpError> {
             [.., rows, columns] => (shape[..shape.len() - 2].iter().product(), [rows, columns]),
         };
         // A vector has nothing to transpose.
-        let transposed = node.trans_b && shape.len() > 1;
+        let transposed = self.trans_b && shape.len() > 1;
         let [k, n] = if transposed { [matrix[1], matrix[0]] } else { matrix };
-        let elements = weights::elements(cx.build.elements(), tensor, node.scale);
+        let elements = weights::elements(cx.build.elements(), tensor, self.scale);
         let numbers = tensor.pieces().map_err(|error| OpError::invalid(cx.node, error.to_string()))?;
-        let packed = weights::matmul(cx.packing, elements, numbers, [batch, k, n], transposed, node.scale)
+        let packed = weights::matmul(cx.packing, elements, numbers, [batch, k, n], transposed, self.scale)
             .map_err(|error| OpError::invalid(cx.node, error.to_string()))?;
         // The factor is in the weights now.
-        node.scale = 1.0;
-        node.weights = Some((packed, shape.into()));
+        self.scale = 1.0;
+        self.weights = Some((packed, shape.into()));
+        Ok(())
     }
-    Ok(Box::new(node))
-}
 
-impl MatMul {
     /// The product that these inputs ask for.
     fn problem(&self, inputs: &[Option<&Tensor>]) -> Result<Problem, NodeError> {
         let left = required(inputs, 0)?;
@@ -200,7 +213,7 @@ impl MatMul {
         };
         if let Some(third) = optional(inputs, 2) {
             let fits = match self.third {
-                Third::Absent => false,
+                Third::Absent => true,
                 Third::Broadcast => fits(third, output),
                 Third::Bias => third.shape() == [self.columns(inputs, output)?],
             };

@@ -225,7 +225,7 @@ fn product(view: &View<'_>, operands: [usize; 2], sizes: &mut Sizes) -> Result<D
         }
         dims
     };
-    let (a, b) = (swapped(&left, &["trans_a"]), swapped(&right, &["trans_b", "transB"]));
+    let (a, b) = (swapped(&left, &["trans_a", "transA"]), swapped(&right, &["trans_b", "transB"]));
     let mismatch = || ShapeError::Product { left: left[..].into(), right: right[..].into() };
     let inner = match (&a[..], &b[..]) {
         ([.., a], [b] | [.., b, _]) => [*a, *b],

@@ -84,7 +84,11 @@ impl<'a> Given<'a> {
 
     /// A number for each block.
     pub(super) fn factors(&self, index: usize) -> Result<&'a [f32], OpError> {
-        let tensor = self.sized(index, DType::F32, self.blocks().saturating_mul(self.n))?;
+        self.numbers(index, self.blocks().saturating_mul(self.n))
+    }
+
+    pub(super) fn numbers(&self, index: usize, len: usize) -> Result<&'a [f32], OpError> {
+        let tensor = self.sized(index, DType::F32, len)?;
         tensor.as_slice().map_err(|error| OpError::invalid(self.node, error.to_string()))
     }
 

@@ -59,7 +59,18 @@ fn floats_of_four_bits_are_looked_up() {
     row(0).input(&[16], &bytes).input(&[2], &scales).gives_about(&[1, 2], &[-0.5, 16.0]);
     row(2).input(&[16], &bytes).input(&[2], &scales).is_refused("quant_type = 2");
     row(0).int("transB", 0).input(&[16], &bytes).input(&[2], &scales).is_refused("transB = 0");
-    row(0).int("K", 24).input(&[16], &bytes).input(&[2], &scales).is_refused("does not divide K = 24");
+}
+
+#[test]
+fn blocks_of_floats_of_four_bits_run_over_the_ends_of_columns() {
+    // Code 3 of FP4 is 1. Columns of 24 numbers in blocks of 16: the second block has the end of one column and the
+    // beginning of the other.
+    let trial = || {
+        let trial = Trial::new("MatMulBnb4").version(1).int("K", 24).int("N", 2).int("block_size", 16);
+        trial.int("quant_type", 0).input(&[1, 24], &[1f32; 24]).input(&[24], &[0x33u8; 24])
+    };
+    trial().input(&[3], &[1f32, 10.0, 100.0]).gives(&[1, 2], &[16f32 + 80.0, 80.0 + 1600.0]);
+    trial().input(&[2], &[1f32, 10.0]).is_refused("input 2");
 }
 
 #[test]

@@ -24,16 +24,16 @@ use crate::{ConvAttributes, LoadCx, OpError, optional, refused, required};
 
 /// The number of each input; [`ABSENT`] where an operator has no such input.
 #[derive(Clone, Copy)]
-struct Roles {
-    x: usize,
-    x_scale: usize,
-    x_zero: usize,
-    weights: usize,
-    weights_scale: usize,
-    weights_zero: usize,
-    y_scale: usize,
-    y_zero: usize,
-    bias: usize,
+pub(super) struct Roles {
+    pub(super) x: usize,
+    pub(super) x_scale: usize,
+    pub(super) x_zero: usize,
+    pub(super) weights: usize,
+    pub(super) weights_scale: usize,
+    pub(super) weights_zero: usize,
+    pub(super) y_scale: usize,
+    pub(super) y_zero: usize,
+    pub(super) bias: usize,
 }
 
 const ABSENT: usize = usize::MAX;
@@ -76,7 +76,7 @@ const FUSED: Roles = Roles {
 };
 
 /// The inputs of QGemm.
-const GEMM: Roles = Roles {
+pub(super) const GEMM: Roles = Roles {
     x: 0,
     x_scale: 1,
     x_zero: 2,
@@ -139,12 +139,9 @@ pub(super) fn fused(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     make(cx, FUSED, None)
 }
 
-/// ONNX Runtime's QGemm.
-pub(super) fn gemm(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    if cx.node.attributes().int("transA") != 0 || cx.node.attributes().float("alpha") != 1.0 {
-        return Err(OpError::unsupported(cx.node, "a transposed left-hand side or a factor"));
-    }
-    make(cx, GEMM, None)
+/// ONNX Runtime's QGemm without a transposed left-hand side and a factor.
+pub(super) fn gemm(cx: &LoadCx<'_>, plain: Box<dyn Node>) -> Result<Box<dyn Node>, OpError> {
+    make(cx, GEMM, Some(plain))
 }
 
 fn make(cx: &LoadCx<'_>, roles: Roles, plain: Option<Box<dyn Node>>) -> Result<Box<dyn Node>, OpError> {
@@ -170,12 +167,13 @@ fn make(cx: &LoadCx<'_>, roles: Roles, plain: Option<Box<dyn Node>>) -> Result<B
     if let Some(tensor) = cx.graph.constant_input(cx.node, roles.weights).filter(|_| zero_is_known) {
         // Weights that cannot be packed are refused, or left to the loops, when shapes are known.
         node.known = node.pack(tensor, zero, cx.packing).ok().map(|packed| (packed, tensor.spec().clone()));
-        let one = |role: usize| match cx.node.input(role) {
-            None => true,
-            Some(value) => cx.graph.constant(value).is_some_and(|constant| constant.len() == 1),
-        };
-        let fits = [roles.x_scale, roles.x_zero, roles.y_scale, roles.y_zero].into_iter().all(one);
-        node.kept = node.known.is_some() && (node.plain.is_none() || fits && roles.weights_scale == ABSENT);
+        let constants: Vec<Option<&Tensor>> =
+            (0..cx.node.inputs.len()).map(|at| cx.graph.constant_input(cx.node, at)).collect();
+        let parameters =
+            [roles.x_scale, roles.x_zero, roles.weights_scale, roles.bias, roles.y_scale, roles.y_zero].into_iter();
+        let are_known = parameters.into_iter().all(|role| cx.node.input(role).is_none() || constants[role].is_some());
+        let fits = || are_known && node.parameters_fit(&constants).unwrap_or(false);
+        node.kept = node.known.is_some() && (node.plain.is_none() || fits());
     }
     let constant = |role: usize| cx.node.input(role).is_none() || cx.graph.constant_input(cx.node, role).is_some();
     let parameters = [roles.x_scale, roles.weights_scale, roles.y_scale, roles.bias];
@@ -325,19 +323,24 @@ impl ByteProduct {
 
     /// Whether executors take these inputs.
     fn is_fast(&self, inputs: &[Option<&Tensor>]) -> Result<bool, NodeError> {
-        let roles = &self.roles;
-        let spec = self.weights_spec(inputs)?;
         if self.plain.is_some() && self.stacks(inputs)?.is_some_and(|stacks| !stacks.suits_executors()) {
             return Ok(false);
         }
-        let filters = self.sizes(&spec.shape)?.0.filters;
+        self.parameters_fit(inputs)
+    }
+
+    /// Whether executors take these scales, zero points and this bias: they differ by columns at most.
+    fn parameters_fit(&self, inputs: &[Option<&Tensor>]) -> Result<bool, NodeError> {
+        let roles = &self.roles;
+        let filters = self.sizes(&self.weights_spec(inputs)?.shape)?.0.filters;
         let single = |role| optional(inputs, role).is_none_or(|tensor: &Tensor| tensor.len() == 1);
         let column = |role| {
             let fits = |tensor: &Tensor| tensor.len() == 1 || tensor.shape() == [filters];
             optional(inputs, role).is_none_or(fits)
         };
+        let bias = optional(inputs, roles.bias).is_none_or(|bias| bias.shape() == [filters]);
         let all = [roles.x_scale, roles.x_zero, roles.y_scale, roles.y_zero].into_iter().all(single);
-        Ok(all && column(roles.weights_scale) && column(roles.weights_zero) && column(roles.bias))
+        Ok(all && bias && column(roles.weights_scale) && column(roles.weights_zero))
     }
 }
 
@@ -362,9 +365,7 @@ impl Node for ByteProduct {
         }
         eight_bits(required(inputs, self.roles.x)?)?;
         self.output(inputs)?;
-        let filters = self.sizes(&self.weights_spec(inputs)?.shape)?.0.filters;
-        let bias = optional(inputs, self.roles.bias);
-        if !self.is_fast(inputs)? || bias.is_some_and(|bias| bias.shape() != [filters]) {
+        if !self.is_fast(inputs)? {
             return Err(NodeError::Unsupported("scales or zero points of a quantised product by row".to_owned()));
         }
         if self.plus.is_some() {
