@@ -160,7 +160,8 @@ fn widened_bnb4(given: &Given<'_>, codes: Codes) -> Result<Tensor, OpError> {
     let Given { node, k, n, block, .. } = *given;
     let count = k.checked_mul(n).ok_or_else(|| OpError::invalid(node, format!("{k} by {n} weights")))?;
     let (bytes, scales) = (given.bytes(1, count.div_ceil(2))?, given.numbers(2, count.div_ceil(block as usize))?);
-    let mut matrix = Tensor::zeros(TensorSpec::new(DType::F32, [n, k])).map_err(|error| OpError::invalid(node, error.to_string()))?;
+    let mut matrix = Tensor::zeros(TensorSpec::new(DType::F32, [n, k]))
+        .map_err(|error| OpError::invalid(node, error.to_string()))?;
     let numbers = matrix.as_mut_slice::<f32>().map_err(|error| OpError::invalid(node, error.to_string()))?;
     for (at, number) in numbers.iter_mut().enumerate() {
         // The first of two codes is in the higher bits.

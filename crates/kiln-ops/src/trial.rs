@@ -103,6 +103,13 @@ impl Trial {
         self.tensor(Tensor::from_slice(shape.iter().copied(), values).expect("a table row is well formed"))
     }
 
+    /// With other elements of an input that is there.
+    pub(crate) fn replaced<T: Element>(mut self, index: usize, values: &[T]) -> Trial {
+        let shape = self.inputs[index].as_ref().map(|input| input.shape().to_vec()).expect("an input to replace");
+        self.inputs[index] = Some(Tensor::from_slice(shape, values).expect("as many elements"));
+        self
+    }
+
     /// With the next input left out.
     pub(crate) fn absent(mut self) -> Trial {
         self.inputs.push(None);

@@ -24,7 +24,9 @@ use super::proto::{
 use super::sparse::import_sparse;
 use super::tensor::import_tensor;
 use super::unread::unname;
-use super::{External, Limits, ModelError, declared_dims, declared_type, dtype_of, nchwc, order, place_of, shown};
+use super::{
+    External, Limits, ModelError, NEWEST_OPSET, declared_dims, declared_type, dtype_of, nchwc, order, place_of, shown,
+};
 use crate::ir::{Attr, CAPTURES, Graph, Metadata, NodeDesc, ValueId, ValueInfo, ValueKind};
 use crate::operators::{self, Refusal};
 
@@ -102,7 +104,12 @@ pub(super) fn import(mut model: ModelProto, mut external: External, limits: &Lim
     external.claims = Claims::up_to(limits.tensor_bytes);
     let metadata = metadata(&mut model);
     let graph = model.graph.ok_or_else(|| ModelError::Wire("there is no graph in it".to_owned()))?;
-    let opsets = Rc::new(opsets(&model.opset_import)?);
+    let mut opsets = opsets(&model.opset_import)?;
+    // As in ONNX Runtime, a model that imports other operators alone means the newest ones of ONNX.
+    if !opsets.is_empty() {
+        opsets.entry(String::new()).or_insert(NEWEST_OPSET);
+    }
+    let opsets = Rc::new(opsets);
     let functions = Functions::new(model.functions, limits)?;
     let defaults = model.ir_version.unwrap_or(DEFAULTS_SINCE) >= DEFAULTS_SINCE;
     let mut importer = Importer { limits, external, functions, nodes: 0, defaults };

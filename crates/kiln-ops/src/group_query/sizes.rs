@@ -208,7 +208,9 @@ impl Sizes {
         let lengths = lengths.map(Tensor::to_i64_vec).transpose()?;
         let sequence = |(at, last): (usize, i64)| {
             let filled = last.checked_add(1).and_then(|filled| usize::try_from(filled).ok());
-            let filled = filled.filter(|filled| (1..=self.total).contains(filled));
+            // Positions that a prompt states beyond its own are not filled: no query of it sees them.
+            let most = if self.is_prompt() { self.room.max(self.total) } else { self.total };
+            let filled = filled.filter(|filled| (1..=most).contains(filled)).map(|filled| filled.min(self.total));
             let valid = match (&lengths, filled) {
                 (Some(lengths), Some(filled)) => Some(self.valid(at, lengths[at], filled)?),
                 _ => None,

@@ -5,8 +5,8 @@ use kiln_kernels::memory::Collect;
 use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Tensor, TensorSpec};
 
-use super::stacks::Product;
 use super::product::Roles;
+use super::stacks::Product;
 use super::{Along, against, centred, eight_bits, product, requantised, requantiser, single, spread};
 use crate::wide::widened;
 use crate::{LoadCx, OpError, optional, refused, required};
@@ -15,10 +15,8 @@ const ROLES: Roles = product::GEMM;
 
 pub(super) fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let attributes = cx.node.attributes();
-    let loops = Loops {
-        transposed: ["transA", "transB"].map(|name| attributes.flag(name)),
-        alpha: attributes.float("alpha"),
-    };
+    let loops =
+        Loops { transposed: ["transA", "transB"].map(|name| attributes.flag(name)), alpha: attributes.float("alpha") };
     if loops.transposed[0] || loops.alpha != 1.0 {
         return Ok(Box::new(loops));
     }

@@ -119,6 +119,14 @@ fn operators_that_the_standard_expands_are_made_of_its_own_operators() {
 }
 
 #[test]
+fn a_model_that_imports_other_operators_alone_means_the_newest_of_the_standard() {
+    let mut message = model(vec![node("Relu", &["x"], &["y"])]);
+    message.opset_import = vec![opset("com.microsoft", 1)];
+    let graph = load_message(&message).unwrap();
+    assert_eq!(graph.nodes[0].version, NEWEST_OPSET);
+}
+
+#[test]
 fn a_function_that_calls_its_own_name_is_refused() {
     let through = vec![
         function("", "Relu", vec![node("Other", &["in"], &["out"])]),
