@@ -29,7 +29,6 @@ from case import F16, GENERATORS
 
 # Cases that are refused, by the start of their names, with the reason.
 REFUSED = {
-    "FusedMatMul__FusedMatMul_batch": "transBatchA and transBatchB, which need the operands' ranks",
     "Attention__Attention_--do_rotary": "do_rotary, which ONNX Runtime does not do on processors either",
     **{
         f"LinearClassifier__classes{count}_one{one}_texts{texts}_postSOFTMAX_ZERO": "post_transform SOFTMAX_ZERO"

@@ -143,16 +143,21 @@ def products():
             transB=g["b"],
             alpha=g["alpha"],
         )
-    for g in grid(batchA=[0, 1], batchB=[0, 1]):
+    for g in grid(batchA=[0, 1], batchB=[0, 1], a=[0, 1], b=[0, 1], stack=[(2,), (2, 3)]):
         if g["batchA"] or g["batchB"]:
             d = Draw(str(g))
-            a = d.f(3, 2, 5) if g["batchA"] else d.f(2, 3, 5)
-            b = d.f(5, 2, 4) if g["batchB"] else d.f(2, 5, 4)
+
+            def operand(matrix, transposed, first):
+                rows, columns = matrix[::-1] if transposed else matrix
+                return d.f(rows, *g["stack"], columns) if first else d.f(*g["stack"], rows, columns)
+
             yield Case(
                 "FusedMatMul_" + named(**g),
                 "FusedMatMul",
                 MS,
-                [[a, b]],
+                [[operand((rows, 5), g["a"], g["batchA"]), operand((5, 4), g["b"], g["batchB"])] for rows in (3, 6)],
+                transA=g["a"],
+                transB=g["b"],
                 transBatchA=g["batchA"],
                 transBatchB=g["batchB"],
             )

@@ -45,18 +45,42 @@ pub(super) const OPERATORS: &[Expanded] = &[
     Expanded::microsoft("CDist", [2, 2], &["metric"], distances),
 ];
 
-/// alpha op(A) op(B), where op may transpose the last two axes; this is Kiln's fused product.
+/// alpha op(A) op(B), where op may transpose the last two axes; this is Kiln's fused product. An operand may be stored
+/// with its rows before the axes of its stack, too.
 fn fused_matmul(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
-    given.only("transBatchA", 0)?;
-    given.only("transBatchB", 0)?;
     let attributes = vec![
         float("alpha", given.float("alpha", 1.0)?),
         int("trans_a", i64::from(given.int("transA", 0)? != 0)),
         int("trans_b", i64::from(given.int("transB", 0)? != 0)),
     ];
-    let inputs = [given.required(0)?, given.required(1)?];
+    let mut operands = Vec::new();
+    for (input, flag) in ["transBatchA", "transBatchB"].into_iter().enumerate() {
+        let stored = given.required(input)?;
+        operands.push(match given.int(flag, 0)? {
+            0 => stored.to_owned(),
+            _ => stack_first(draft, stored, flag),
+        });
+    }
+    let inputs: Vec<&str> = operands.iter().map(String::as_str).collect();
     draft.node("kiln", "FusedMatMul", &inputs, given.result().to_owned(), attributes);
     Ok(())
+}
+
+/// Matrices whose axes are [rows, stack..., columns] as [stack..., rows, columns].
+fn stack_first(draft: &mut Draft, of: &str, name: &str) -> String {
+    let rows = draft.sizes(of, 0, 1, &format!("{name}/rows"));
+    let stack = draft.sizes(of, 1, -1, &format!("{name}/stack"));
+    let columns = draft.sizes(of, -1, i64::MAX, &format!("{name}/columns"));
+    let any = draft.list(&[-1], &format!("{name}/any"));
+    let flat = shaped(draft, of, &[&rows, &any, &columns], &format!("{name}/flat"));
+    let moved = draft.op("Transpose", &[&flat], &format!("{name}/moved"), vec![ints("perm", &[1, 0, 2])]);
+    shaped(draft, &moved, &[&stack, &rows, &columns], name)
+}
+
+/// The elements of a value in the shape that these lists of sizes make.
+fn shaped(draft: &mut Draft, of: &str, sizes: &[&str], name: &str) -> String {
+    let to = draft.op("Concat", sizes, &format!("{name}/shape"), vec![int("axis", 0)]);
+    draft.op("Reshape", &[of, &to], name, Vec::new())
 }
 
 /// A transposed convolution. Input 2 says how much is cut off at the beginning and at the end of each spatial axis.
