@@ -46,7 +46,7 @@ pub use kiln_kernels::Isa;
 pub use kiln_kernels::extent::{Foreign, ForeignMut};
 pub use kiln_knobs::{KnobError, Knobs, Pack};
 pub use kiln_model::ir::{Dim, Metadata, ValueKind};
-pub use kiln_model::onnx::ModelError;
+pub use kiln_model::onnx::{Adapter, ModelError};
 pub use kiln_model::{Attr, Graph, GraphBuilder, Map, Stopped, Value, ValueId};
 pub use kiln_run::record::{
     CacheMode, Credentials, RecordError, Remote, RemoteError, RemotePolicy, SaveReport, Store, StoreStats,

@@ -548,9 +548,11 @@ impl Session {
             self.inputs[place].check(&value)?;
             ordered[place] = Some(value);
         }
-        for (port, value) in self.inputs.iter().zip(&ordered) {
-            if value.is_none() && !port.has_default {
-                return Err(SessionError::Input { name: port.name.clone(), reason: "not given".to_owned() });
+        for (port, value) in self.inputs.iter().zip(&mut ordered) {
+            match port.kind {
+                _ if value.is_some() || port.has_default => {}
+                ValueKind::Optional | ValueKind::OptionalSequence => *value = Some(Value::Nothing),
+                _ => return Err(SessionError::Input { name: port.name.clone(), reason: "not given".to_owned() }),
             }
         }
         Ok(ordered)

@@ -3,6 +3,7 @@
 mod contrib;
 mod maps;
 mod nchwc;
+mod sequences;
 
 use kiln_model::GraphBuilder;
 use kiln_model::Stopped;

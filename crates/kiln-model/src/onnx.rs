@@ -16,6 +16,7 @@
 //! - `write` writes models: for tests, the demonstration and fuzzing. `built` checks graphs that programs build.
 //! - `proto` is generated from `onnx.proto` (a test compares them).
 
+mod adapter;
 mod built;
 mod claims;
 mod contrib;
@@ -24,6 +25,7 @@ mod declare;
 mod draft;
 mod error;
 mod external;
+pub mod flat;
 mod folders;
 mod function;
 mod handed;
@@ -58,6 +60,7 @@ use prost::Message;
 
 use crate::Graph;
 
+pub use adapter::Adapter;
 pub use built::check_built;
 pub use bytes::Bytes;
 pub use data::{read_tensor, read_value};

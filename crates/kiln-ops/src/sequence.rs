@@ -168,6 +168,9 @@ fn of_one_type<'t>(tensors: impl IntoIterator<Item = &'t Tensor>) -> Result<(), 
 }
 
 /// Parts of a tensor along an axis: single slices, parts of one size (the last may be smaller), or of the sizes given.
+///
+/// By the standard, parts of a given size keep the axis. torch writes `unbind` as parts of the size 1 that do not keep
+/// it, and ONNX Runtime follows it, so single slices lose the axis where the node says so, whatever made them single.
 fn divide(
     tensor: &Tensor,
     split: Option<&Tensor>,
@@ -203,7 +206,7 @@ fn divide(
     let mut start = 0;
     let part = |count: usize| {
         let mut shape = Shape::from_slice(tensor.shape());
-        match split.is_none() && !keep {
+        match each == Some(1) && !keep {
             true => drop(shape.remove(axis)),
             false => shape[axis] = count,
         }

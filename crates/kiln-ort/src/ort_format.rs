@@ -4,14 +4,12 @@
 //! in it. Models with bodies (If, Loop, Scan) and with weights in other files are refused by name. Fields are those of
 //! `onnxruntime/core/flatbuffers/schema/ort.fbs`. The result is a graph, which is checked like one from a file.
 
-mod flat;
-
 use std::collections::HashMap;
 
-use flat::Table;
 use kiln::{Attr, DType, Dim, Graph, Tensor, TensorSpec, ValueId};
 use kiln_model::NodeDesc;
 use kiln_model::ir::ValueInfo;
+use kiln_model::onnx::flat::{CutOff, Table};
 
 use crate::error::{Code, Error, Result};
 
@@ -216,6 +214,12 @@ fn attr(stored: &Table<'_>) -> Result<Attr> {
         5 | 10 => return Err(beyond("bodies (If, Loop, Scan)")),
         kind => return Err(beyond(&format!("attributes of kind {kind}"))),
     })
+}
+
+impl From<CutOff> for Error {
+    fn from(_: CutOff) -> Error {
+        damaged()
+    }
 }
 
 fn damaged() -> Error {

@@ -331,6 +331,10 @@ fn import_node(
         // Before version 7 its slopes were one a channel, and operands did not broadcast as in numpy: another operator.
         (node.domain, node.op) = ("kiln".to_owned(), "ChannelPRelu".to_owned());
     }
+    if node.is("BatchNormalization") && (7..14).contains(&version) && node.outputs.len() > 1 {
+        // Before version 14 a node was in training if it had outputs for the moments of the batch.
+        node.attrs.insert("training_mode".to_owned(), Attr::Int(1));
+    }
     scope.graph.nodes.push(node);
     Ok(())
 }

@@ -29,7 +29,11 @@ pub(super) fn stored_or_f32(view: &View<'_>, _: usize) -> Option<DType> {
 
 /// The first output has the first input's type; running moments have the types of the earlier ones, inputs 3 and 4.
 pub(super) fn first_and_running(view: &View<'_>, output: usize) -> Option<DType> {
-    if output == 0 { view.dtype(0) } else { view.dtype(output + 2) }
+    match output {
+        0 => view.dtype(0),
+        1 | 2 => view.dtype(output + 2),
+        _ => view.dtype(output),
+    }
 }
 
 /// The first output has the first input's type, others are positions.

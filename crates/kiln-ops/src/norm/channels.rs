@@ -20,7 +20,8 @@ pub(super) enum Form {
         epsilon: f32,
         known: Option<(Vec<f32>, Vec<f32>)>,
     },
-    /// By the moments of the batch itself, which are also mixed into the running ones.
+    /// By the moments of the batch itself, which are also mixed into the running ones. Outputs are the result, the
+    /// running mean and variance and, before version 14, the batch's own mean and reciprocal deviation.
     Training {
         epsilon: f32,
         momentum: f32,
@@ -55,15 +56,13 @@ pub(super) fn batch(cx: &LoadCx<'_>) -> Result<Channels, OpError> {
         return Err(OpError::unsupported(cx.node, "spatial = 0, which normalises each place by itself"));
     }
     let outputs = cx.node.outputs.len();
-    // Before version 14, a node was in training if it had outputs for the moments of the batch.
-    let wanted = cx.node.outputs.iter().flatten().count();
     if cx.node.attributes().int("training_mode") != 0 {
-        if outputs > 3 {
+        if outputs > if cx.node.version < 14 { 5 } else { 3 } {
             return Err(OpError::invalid(cx.node, format!("{outputs} outputs")));
         }
         return node(cx, Form::Training { epsilon, momentum: cx.node.attributes().float("momentum"), outputs });
     }
-    if wanted > 1 {
+    if cx.node.outputs.iter().flatten().count() > 1 {
         return Err(OpError::unsupported(cx.node, "moments of the batch without training_mode"));
     }
     let constant = |index| cx.graph.constant_input(cx.node, index).and_then(|tensor| tensor.as_slice::<f32>().ok());
@@ -159,11 +158,16 @@ impl Channels {
                 let (mean, variance) = batch_moments(&images, input);
                 let (factor, summand) = affine(given(1)?, given(2)?, &mean, &variance, epsilon);
                 executor.run(input, &factor, &summand, to, cx.parallel)?;
-                for (index, now) in [(1, mean), (2, variance)].into_iter().take(outputs.saturating_sub(1)) {
-                    let mixed =
-                        given(index + 2)?.iter().zip(now).map(|(old, now)| old * momentum + now * (1.0 - momentum));
+                let mixed = |old: &[f32], now: &[f32]| -> Vec<f32> {
+                    old.iter().zip(now).map(|(old, now)| old * momentum + now * (1.0 - momentum)).collected()
+                };
+                let running_mean = mixed(given(3)?, &mean);
+                let running_variance = mixed(given(4)?, &variance);
+                let deviation = variance.iter().map(|variance| 1.0 / (variance + epsilon).sqrt()).collected();
+                let moments = [running_mean, running_variance, mean, deviation];
+                for (index, values) in (1..outputs).zip(moments) {
                     let mut made = io.alloc(index)?;
-                    made.as_mut_slice::<f32>()?.iter_mut().zip(mixed).for_each(|(to, mixed)| *to = mixed);
+                    made.as_mut_slice::<f32>()?.copy_from_slice(&values);
                     running.push(made);
                 }
             }

@@ -2,7 +2,7 @@
 
 use kiln_kernels::cpu::norm::Channels as Images;
 use kiln_kernels::cpu::reduce::Reduction;
-use kiln_kernels::memory::{self, Pace};
+use kiln_kernels::memory::{self, Collect, Pace};
 use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Tensor, TensorSpec};
 
@@ -169,9 +169,17 @@ impl Node for Double<Channels> {
                 }
                 if let Form::Training { momentum, outputs, .. } = self.0.form {
                     let momentum = f64::from(momentum);
-                    for (index, (old, now)) in [mean, variance].iter().zip(now).enumerate().take(outputs.max(1) - 1) {
-                        let mixed = old.iter().zip(now).map(|(old, now)| old * momentum + now * (1.0 - momentum));
-                        made.push(narrow(&mixed.collect::<Vec<f64>>(), io.alloc(index + 1)?)?);
+                    let mixed = |old: &[f64], now: &[f64]| -> Vec<f64> {
+                        old.iter().zip(now).map(|(old, now)| old * momentum + now * (1.0 - momentum)).collected()
+                    };
+                    let [own_mean, own_variance] = now;
+                    let running_mean = mixed(&mean, &own_mean);
+                    let running_variance = mixed(&variance, &own_variance);
+                    let deviation =
+                        own_variance.iter().map(|variance| 1.0 / (variance + f64::from(epsilon)).sqrt()).collected();
+                    let moments = [running_mean, running_variance, own_mean, deviation];
+                    for (index, values) in (1..outputs).zip(moments) {
+                        made.push(narrow(&values, io.alloc(index)?)?);
                     }
                 }
             }

@@ -75,6 +75,29 @@ fn training_takes_the_moments_of_the_batch_and_mixes_them_into_the_running_ones(
 }
 
 #[test]
+fn training_before_version_14_gives_the_moments_of_the_batch_too() {
+    for wide in [false, true] {
+        let trial = Trial::new("BatchNormalization").version(9).int("training_mode", 1).outputs(5);
+        let trial = trial.attr("momentum", Attr::Float(0.5)).attr("epsilon", Attr::Float(3.0));
+        let input = |trial: Trial, shape: &[usize], values: &[f32]| match wide {
+            true => trial.input(shape, &values.iter().map(|&value| f64::from(value)).collect::<Vec<_>>()),
+            false => trial.input(shape, values),
+        };
+        let mut trial = input(trial, &[1, 1, 2], &[1.0, 3.0]);
+        for value in [1.0, 0.0, 4.0, 9.0] {
+            trial = input(trial, &[1], &[value]);
+        }
+        let outputs = trial.run().unwrap();
+        let found = |at: usize| match wide {
+            true => outputs[at].as_slice::<f64>().unwrap()[0] as f32,
+            false => outputs[at].as_slice::<f32>().unwrap()[0],
+        };
+        // The result at 1, the running mean and variance, the batch's mean and 1 / sqrt(variance + epsilon).
+        assert_eq!([0, 1, 2, 3, 4].map(found), [-0.5, 3.0, 5.0, 2.0, 0.5]);
+    }
+}
+
+#[test]
 fn instances_and_groups_are_normalised_by_their_own_moments() {
     let numbers = |trial: Trial| trial.input(&[2], &[1f32, 2.0]).input(&[2], &[0f32, 5.0]);
     let instance = || exact("InstanceNormalization").input(&[1, 2, 2], &[1f32, 3.0, 10.0, 30.0]);
