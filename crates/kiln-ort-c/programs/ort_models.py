@@ -1,4 +1,5 @@
-"""Writes the models that tests of the crate `ort` load into a folder: an image network, also in onnxruntime's own format."""
+"""Writes what tests of the crate `ort` load into a folder: an image network, also in onnxruntime's own format, and a
+product with an adapter of its weights."""
 
 import pathlib
 import sys
@@ -28,6 +29,24 @@ def upsample() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
 
 
+def adaptable() -> onnx.ModelProto:
+    """A product by 1 to 16, and by the product of two matrices whose defaults are zeros."""
+    sides = {"weights": np.arange(1, 17, dtype=np.float32).reshape(4, 4)}
+    sides |= {"left": np.zeros((4, 1), np.float32), "right": np.zeros((1, 4), np.float32)}
+    inputs = [helper.make_tensor_value_info("input", TensorProto.FLOAT, [4, 4])]
+    inputs += [helper.make_tensor_value_info(name, TensorProto.FLOAT, sides[name].shape) for name in ("left", "right")]
+    output = helper.make_tensor_value_info("output", TensorProto.FLOAT, [4, 4])
+    nodes = [
+        helper.make_node("MatMul", ["input", "weights"], ["base"]),
+        helper.make_node("MatMul", ["input", "left"], ["narrow"]),
+        helper.make_node("MatMul", ["narrow", "right"], ["beside"]),
+        helper.make_node("Add", ["base", "beside"], ["output"]),
+    ]
+    defaults = [numpy_helper.from_array(value, name) for name, value in sides.items()]
+    graph = helper.make_graph(nodes, "adaptable", inputs, [output], defaults)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
 def main() -> None:
     import onnxruntime
 
@@ -39,6 +58,14 @@ def main() -> None:
     options.optimized_model_filepath = str(folder / "upsample.ort")
     options.add_session_config_entry("session.save_model_format", "ORT")
     onnxruntime.InferenceSession(str(folder / "upsample.onnx"), options, providers=["CPUExecutionProvider"])
+    onnx.save(adaptable(), folder / "lora_model.onnx")
+    # The tests expect 5.5 times the product by 1 to 16 of a matrix of ones.
+    sides = {"left": np.ones((4, 1), np.float32), "right": np.float32([[31.5, 36, 40.5, 45]])}
+    adapter = onnxruntime.AdapterFormat()
+    adapter.set_adapter_version(1)
+    adapter.set_model_version(1)
+    adapter.set_parameters({name: onnxruntime.OrtValue.ortvalue_from_numpy(side) for name, side in sides.items()})
+    adapter.export_adapter(str(folder / "adapter.orl"))
 
 
 if __name__ == "__main__":

@@ -100,8 +100,8 @@ SUPPRESSED = HERE.parents[2] / "tests/sanitize/valgrind.supp"
 MEMCHECK = ["valgrind", "-q", "--error-exitcode=9", "--smc-check=all", f"--suppressions={SUPPRESSED}"]
 
 
-#: Tests of `ort` that need what a model made here has not: custom operators, LoRA's data, a warning of onnxruntime's.
-WITHOUT_DATA = re.compile(r"operator::tests::|session::adapter::|session::builder::tests::test_session_builder_clone")
+#: Tests of `ort` that need what a model made here has not: custom operators, a warning of onnxruntime's.
+WITHOUT_DATA = re.compile(r"operator::tests::|session::builder::tests::test_session_builder_clone")
 
 
 def ort(folder: pathlib.Path, options: argparse.Namespace) -> Sides:

@@ -11,6 +11,7 @@
 #![allow(unreachable_pub, reason = "entries are reached through the table")]
 #![allow(non_snake_case, reason = "entries have C's names")]
 
+mod adapter;
 mod allocator;
 mod asynchronous;
 mod attribute;

@@ -80,6 +80,13 @@ impl Call {
             let value = value.live().ok_or_else(|| no_value(model, place, value))?;
             given.push(Given { place, value });
         }
+        for adapter in options.iter().flat_map(|options| options.adapters()) {
+            for (name, value) in &adapter.0 {
+                let place = model.input_place(name).ok_or_else(|| invalid!("Invalid input name: {name}"))?;
+                given.retain(|earlier| earlier.place != place);
+                given.push(Given { place, value: value.clone() });
+            }
+        }
         let names = output_names.read(slots.len(), "output_names")?;
         let mut outputs = Vec::with_capacity(slots.len());
         for (name, slot) in names.into_iter().zip(slots) {

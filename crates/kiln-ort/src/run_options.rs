@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError};
 
 use kiln_fork::Mutex;
 
+use crate::adapter::Lora;
 use crate::error::{Error, Result, invalid};
 use crate::log::SEVERITIES;
 use crate::options::config_entry;
@@ -25,6 +26,8 @@ pub(crate) struct RunSettings {
 kind!(RunSettings = "OrtRunOptions");
 
 struct Says {
+    /// In the order in which they were added.
+    adapters: Vec<Arc<Lora>>,
     verbosity: c_int,
     severity: c_int,
     tag: CString,
@@ -46,6 +49,16 @@ impl RunSettings {
         kiln::RunOptions { cancel: Some(cancel), ..kiln::RunOptions::default() }
     }
 
+    /// Has later runs take the adapter's tensors in place of their inputs.
+    pub(crate) fn activate(&self, adapter: Arc<Lora>) {
+        self.with(|says| says.adapters.push(adapter));
+    }
+
+    /// The adapters of a run. Tensors of later ones take the place of earlier ones of the same name.
+    pub(crate) fn adapters(&self) -> Vec<Arc<Lora>> {
+        self.with(|says| says.adapters.clone())
+    }
+
     /// Whether memory should be freed after the run.
     pub(crate) fn shrinks(&self) -> bool {
         self.with(|says| says.entries.get(SHRINK).is_some_and(|value| !value.is_empty()))
@@ -59,7 +72,8 @@ fn get(options: Handle<RunSettings>) -> Result<Arc<RunSettings>> {
 entry! {
     fn CreateRunOptions(out: Out<Handle<RunSettings>>) {
         let out = out.place("out")?;
-        let says = Says { verbosity: 0, severity: 2, tag: CString::default(), entries: BTreeMap::new() };
+        let (adapters, entries) = (Vec::new(), BTreeMap::new());
+        let says = Says { adapters, verbosity: 0, severity: 2, tag: CString::default(), entries };
         out.put(Handle::new(RunSettings { says: Mutex::new(says), terminated: Arc::default() })?);
         Ok(())
     }

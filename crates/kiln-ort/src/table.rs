@@ -8,6 +8,7 @@
 
 use std::ffi::c_int;
 
+use crate::adapter::Lora;
 use crate::allocator::Arena;
 use crate::attribute::Attribute;
 use crate::binding::Binding;
@@ -415,10 +416,10 @@ table! {
         Handle<Settings>, List<Text>, List<Memory>, List<usize>, usize
     ) -> Status = options;
     // Since version 20.
-    CreateLoraAdapter(Text, Allocator, Out<Memory>) -> Status;
-    CreateLoraAdapterFromArray(Memory, usize, Allocator, Out<Memory>) -> Status;
-    ReleaseLoraAdapter(Memory);
-    RunOptionsAddActiveLoraAdapter(Handle<RunSettings>, Memory) -> Status;
+    CreateLoraAdapter(Text, Allocator, Out<Handle<Lora>>) -> Status = adapter;
+    CreateLoraAdapterFromArray(Memory, usize, Allocator, Out<Handle<Lora>>) -> Status = adapter;
+    ReleaseLoraAdapter(Handle<Lora>) = adapter;
+    RunOptionsAddActiveLoraAdapter(Handle<RunSettings>, Handle<Lora>) -> Status = adapter;
     SetEpDynamicOptions(Handle<Model>, List<Text>, List<Text>, usize) -> Status = devices;
     // Since version 22.
     ReleaseValueInfo(Handle<ValueInfo>) = value_info;

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use kiln::{Dim, GraphBuilder};
 use ort::environment::Environment;
 use ort::memory::{AllocationDevice, Allocator, AllocatorType, MemoryInfo, MemoryType};
-use ort::session::{RunOptions, Session};
+use ort::session::{Adapter, RunOptions, Session};
 use ort::value::{Sequence, Tensor, TensorElementType, TensorRef, ValueType};
 
 /// The environment, after the lines that a program changes to run on Kiln.
@@ -176,4 +176,38 @@ fn tensors_are_copied_and_cloned() {
     let mut target = Tensor::<i16>::new(&Allocator::default(), [2usize, 3]).unwrap();
     numbers.copy_into(&mut target).unwrap();
     assert_eq!(target.extract_tensor().1, [1, 2, 3, 4, 5, 6]);
+}
+
+#[test]
+fn tensors_of_an_adapter_take_the_place_of_inputs_in_runs_that_name_it() {
+    // y = x + w, where w has a default.
+    let mut build = GraphBuilder::new("adaptable", 17);
+    let [x, w] = ["x", "w"].map(|name| build.input(name, kiln::DType::F32, [Dim::from(2)]));
+    let y = build.op("Add", &[x, w], &[]);
+    build.output("y", y);
+    let mut graph = build.finish();
+    graph.set_constant(w, kiln::Tensor::from_slice([2], &[10f32, 10.0]).unwrap());
+    let mut session = session(&kiln_model::onnx::write(&graph).unwrap());
+    let adapter = |name: &str, value: f32| {
+        let tensor = kiln::Tensor::from_slice([2], &[value; 2]).unwrap();
+        let adapter = kiln::Adapter { parameters: vec![(name.to_owned(), tensor)], ..kiln::Adapter::default() };
+        Adapter::from_memory(&adapter.to_bytes().unwrap(), None).unwrap()
+    };
+    let mut run = |adapters: &[Adapter]| {
+        let mut options = RunOptions::new().unwrap();
+        for adapter in adapters {
+            options.add_adapter(adapter).unwrap();
+        }
+        let x = Tensor::from_array(([2], vec![1f32, 2.0])).unwrap();
+        let outputs = session.run_with_options(ort::inputs!["x" => x], &options).map_err(|error| error.to_string())?;
+        Ok(outputs["y"].try_extract_tensor::<f32>().unwrap().1.to_vec())
+    };
+    assert_eq!(run(&[]), Ok(vec![11.0, 12.0]));
+    assert_eq!(run(&[adapter("w", 20.0)]), Ok(vec![21.0, 22.0]));
+    assert_eq!(run(&[adapter("w", 20.0), adapter("w", 30.0)]), Ok(vec![31.0, 32.0]));
+    assert_eq!(run(&[adapter("w", 20.0), adapter("x", 5.0)]), Ok(vec![25.0, 25.0]));
+    assert_eq!(run(&[adapter("z", 1.0)]), Err::<Vec<f32>, String>("Invalid input name: z".to_owned()));
+    assert_eq!(run(&[]), Ok(vec![11.0, 12.0]));
+    assert!(Adapter::from_memory(b"no adapter", None).is_err());
+    assert!(Adapter::from_file("no/such.onnx_adapter", None).is_err());
 }
