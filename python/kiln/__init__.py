@@ -28,6 +28,7 @@ from kiln._errors import (
 )
 from kiln._generator import Generator
 from kiln._kiln import (
+    Adapter,
     Batch,
     Cancel,
     Decoder,
@@ -45,6 +46,7 @@ from kiln._kiln import (
 )
 
 __all__ = [
+    "Adapter",
     "Batch",
     "Cancel",
     "CancelledError",

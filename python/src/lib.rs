@@ -2,13 +2,14 @@
 //!
 //! [`session`] is the class that programs use, [`decoder`] and [`encoder_decoder`] those for language models,
 //! [`generate`], [`batch`] and [`search`] those for texts, with [`options`] when they are made and [`interrupt`] while
-//! they run; [`pack`] writes packed models; [`values`] converts Python's values to a session's and back, and [`outputs`]
+//! they run; [`pack`] writes packed models; [`adapter`] reads and writes LoRA adapters; [`values`] converts Python's values to a session's and back, and [`outputs`]
 //! binds outputs to Python's arrays; [`arrays`] is the memory that both share, and the only file here with unsafe code;
 //! [`models`] are the sources of a session's model, and Python reads [`members`]; [`remote`] are stores of records
 //! elsewhere; [`errors`] maps errors to exceptions. Code that needs no Rust is in `kiln/`, in Python.
 
 #![deny(unsafe_code)]
 
+mod adapter;
 #[allow(unsafe_code, reason = "arrays share memory with tensors; every block says why it may")]
 mod arrays;
 mod batch;
@@ -53,6 +54,7 @@ fn _kiln(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<search::Hypothesis>()?;
     module.add_class::<encoder_decoder::EncoderDecoder>()?;
     module.add_class::<encoder_decoder::Encoded>()?;
+    module.add_class::<adapter::Adapter>()?;
     module.add_class::<options::Pool>()?;
     module.add_class::<interrupt::Cancel>()?;
     module.add_class::<ports::Port>()?;

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import ENDLESS, SQUARE, apart, looping, make_model, python, tensor, unary
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import kiln
 import kiln.onnxruntime as ort
@@ -241,10 +241,58 @@ def test_containers_hold_what_they_are_made_of() -> None:
     values, device = np.float32([1, 2]), ort.OrtDevice.make()
     rows = ort.SparseTensor.sparse_csr_from_numpy([2, 3], values, [0, 2], [0, 1, 2], device)
     assert rows.as_csrc_view().outer().tolist() == [0, 1, 2] and rows.data_type() == "sparse_tensor(float)"
-    with pytest.raises(RuntimeError, match="layout csr, not coo"):
+    assert rows.format() == ort.OrtSparseFormat.ORT_SPARSE_CSRC and not rows.values().flags.writeable
+    with pytest.raises(RuntimeError, match="of ORT_SPARSE_CSRC, not ORT_SPARSE_COO"):
         rows.as_coo_view()
+    with pytest.raises(RuntimeError, match="no GPU"):
+        rows.to_cuda(device)
+    value = ort.OrtValue.ort_value_from_sparse_tensor(rows)
+    assert value.is_sparse_tensor() and not value.is_tensor() and value.as_sparse_tensor() is rows
+    assert (value.shape(), value.element_type()) == ([2, 3], TensorProto.FLOAT)
+    with pytest.raises(RuntimeError, match="no sparse tensor"):
+        ort.OrtValue.ortvalue_from_numpy(values).as_sparse_tensor()
     with pytest.raises(state.InvalidArgument, match="2 values have no coordinates"):
         ort.SparseTensor.sparse_coo_from_numpy([2, 3], values, [0, 1, 2], device)
+
+
+def adapter(path: Path, **parameters: Any) -> ort.LoraAdapter:
+    written = ort.AdapterFormat()
+    written.set_adapter_version(3)
+    written.set_model_version(7)
+    written.set_parameters({name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in parameters.items()})
+    written.export_adapter(path)
+    made = ort.LoraAdapter()
+    made.Load(path)
+    return made
+
+
+def test_adapters_are_written_read_and_active_in_requests(tmp_path: Path) -> None:
+    path = tmp_path / "a.onnx_adapter"
+    twenty, five = adapter(path, w=np.float32([20, 20])), adapter(tmp_path / "b.onnx_adapter", x=np.float32([5, 5]))
+    read = ort.AdapterFormat.read_adapter(path)
+    assert (read.get_format_version(), read.get_adapter_version(), read.get_model_version()) == (1, 3, 7)
+    np.testing.assert_array_equal(read.get_parameters()["w"].numpy(), np.float32([20, 20]))
+    default = numpy_helper.from_array(np.float32([10, 10]), "w")
+    inputs = [tensor("x", TensorProto.FLOAT, [2]), tensor("w", TensorProto.FLOAT, [2])]
+    model = make_model([helper.make_node("Add", ["x", "w"], ["y"])], inputs, [tensor("y")], [default])
+    session = ort.InferenceSession(model)
+
+    def run(*adapters: ort.LoraAdapter, **more: Any) -> list[float]:
+        options = ort.RunOptions()
+        for active in adapters:
+            options.add_active_adapter(active)
+        [y] = session.run(None, {"x": np.float32([1, 2]), **more}, options)
+        return list(y)
+
+    assert run() == [11, 12] and run(twenty) == [21, 22] and run(twenty, five) == [25, 25]
+    assert run(twenty, w=np.float32([40, 40])) == [21, 22] and run() == [11, 12]
+    with pytest.raises(state.InvalidArgument, match="'z'"):
+        run(adapter(path, z=np.float32([1])))
+    path.write_bytes(path.read_bytes()[:40])
+    with pytest.raises(RuntimeError, match="cut off"):
+        ort.LoraAdapter().Load(path)
+    with pytest.raises(RuntimeError, match="none"):
+        ort.AdapterFormat.read_adapter(tmp_path / "none")
 
 
 def test_types_have_onnxruntimes_names() -> None:
@@ -476,7 +524,7 @@ packed, scales = np.zeros((4, 1, 16), np.uint8), np.zeros(4, np.float32)
 C.quantize_matmul_4bits(packed, np.eye(32, 4, dtype=np.float32), scales, np.zeros(2, np.uint8), 32, 4, 32, True)
 assert (np.abs(scales) > 0).all() and packed.any()
 import onnxruntime.capi.onnxruntime_validation
-for absent in ("quantize_matmul_9bits", "InferenceSession", "LoraAdapter"):
+for absent in ("quantize_matmul_9bits", "InferenceSession", "SessionObjectInitializer"):
     try:
         getattr(C, absent)
     except AttributeError as error:

@@ -11,6 +11,7 @@ onnxruntime after :func:`set_fallback`.
 
 from __future__ import annotations
 
+from kiln.onnxruntime._adapters import AdapterFormat, LoraAdapter
 from kiln.onnxruntime._compiler import ModelCompiler, OrtCompileApiFlags
 from kiln.onnxruntime._devices import (
     OrtEpDevice,
@@ -47,13 +48,13 @@ from kiln.onnxruntime._process import (
     set_seed,
 )
 from kiln.onnxruntime._session import InferenceSession, ModelMetadata, NodeArg
+from kiln.onnxruntime._sparse import OrtSparseFormat, SparseTensor
 from kiln.onnxruntime._values import (
     IOBinding,
     OrtArenaCfg,
     OrtDevice,
     OrtMemoryInfo,
     OrtValue,
-    SparseTensor,
     copy_tensors,
 )
 
@@ -61,11 +62,13 @@ from kiln.onnxruntime._values import (
 from kiln.onnxruntime import capi
 
 __all__ = [
+    "AdapterFormat",
     "ExecutionMode",
     "ExecutionOrder",
     "GraphOptimizationLevel",
     "IOBinding",
     "InferenceSession",
+    "LoraAdapter",
     "ModelCompiler",
     "ModelMetadata",
     "NodeArg",
@@ -79,6 +82,7 @@ __all__ = [
     "OrtHardwareDeviceType",
     "OrtMemType",
     "OrtMemoryInfo",
+    "OrtSparseFormat",
     "OrtValue",
     "RunOptions",
     "SessionIOBinding",

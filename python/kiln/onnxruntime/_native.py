@@ -43,6 +43,36 @@ class OrtDevice:
         return 1
 
     @staticmethod
+    def gpu() -> int:
+        """The number of GPUs."""
+        return 1
+
+    @staticmethod
+    def webgpu() -> int:
+        """The number of GPUs."""
+        return 1
+
+    @staticmethod
+    def fpga() -> int:
+        """The number of programmable arrays."""
+        return 2
+
+    @staticmethod
+    def npu() -> int:
+        """The number of processors for networks."""
+        return 3
+
+    @staticmethod
+    def cann() -> int:
+        """The number of processors for networks."""
+        return 3
+
+    @staticmethod
+    def dml() -> int:
+        """The number of GPUs below DirectX."""
+        return 4
+
+    @staticmethod
     def default_memory() -> int:
         """The number of a device's usual memory."""
         return 0

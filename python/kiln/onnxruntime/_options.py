@@ -12,6 +12,7 @@ from kiln.onnxruntime._log import once
 from kiln.onnxruntime._process import get_available_providers
 
 if TYPE_CHECKING:
+    from kiln.onnxruntime._adapters import LoraAdapter
     from kiln.onnxruntime._devices import OrtEpDevice, OrtExecutionProviderDevicePolicy
     from kiln.onnxruntime._values import OrtValue
 
@@ -250,6 +251,7 @@ class RunOptions:
         self.only_execute_path_to_fetches = False
         self._cancel = kiln.Cancel()
         self._config: dict[str, str] = {}
+        self._adapted: dict[str, Any] = {}
 
     @property
     def terminate(self) -> bool:
@@ -262,6 +264,10 @@ class RunOptions:
             self._cancel.cancel()
         elif self._cancel.cancelled:
             self._cancel = kiln.Cancel()
+
+    def add_active_adapter(self, adapter: LoraAdapter) -> None:
+        """Has requests take the adapter's values in place of their inputs, and of earlier adapters' values."""
+        self._adapted.update(adapter._parameters)
 
     def add_run_config_entry(self, key: str, value: str) -> None:
         """Keeps the entry. No key has an effect on Kiln."""

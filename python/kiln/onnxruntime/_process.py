@@ -56,7 +56,7 @@ def get_build_info() -> str:
     >>> get_build_info().startswith("Kiln ")
     True
     """
-    return f"Kiln {kiln_version}, with the names of onnxruntime {__version__}"
+    return f"Kiln Build Info: version {kiln_version}, with the names of onnxruntime {__version__}"
 
 
 def set_default_logger_severity(severity: int) -> None:

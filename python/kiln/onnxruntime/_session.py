@@ -239,6 +239,8 @@ class InferenceSession(Session):
             if name not in input_feed:
                 missing = [name for name in self._needed if name not in input_feed]
                 raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(input_feed)}).")
+        if run_options is not None and run_options._adapted:
+            input_feed = {**input_feed, **run_options._adapted}
         for name, value in input_feed.items():
             if isinstance(value, OrtValue):
                 input_feed = {**input_feed, name: value._value}

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kiln._dlpack import array_of, capsule_of
 from kiln.onnxruntime._errors import InvalidArgument
 from kiln.onnxruntime._options import OrtAllocatorType, OrtMemType
+from kiln.onnxruntime._sparse import SparseTensor
 from kiln.onnxruntime._types import dtype_of_number, number_of_dtype, type_of_value
 
 if TYPE_CHECKING:
@@ -50,6 +51,14 @@ class OrtDevice:
     def device_id(self) -> int:
         """The device's number."""
         return self._id
+
+    def device_mem_type(self) -> int:
+        """0, the number of a device's usual memory."""
+        return 0
+
+    def device_vendor_id(self) -> int:
+        """0: the vendor of a processor is not said."""
+        return 0
 
 
 class OrtValue:
@@ -125,15 +134,16 @@ class OrtValue:
 
     def shape(self) -> list[int]:
         """The array's shape."""
-        return list(self.numpy().shape)
+        return self._value.dense_shape() if self.is_sparse_tensor() else list(self.numpy().shape)
 
     def data_type(self) -> str:
         """The value's type, as in ``tensor(float)``."""
-        return type_of_value(self._value)
+        return self._value.data_type() if self.is_sparse_tensor() else type_of_value(self._value)
 
     def element_type(self) -> int:
         """The number that ONNX gives the array's element type."""
-        return number_of_dtype(self.numpy().dtype)
+        array = self._value.values() if self.is_sparse_tensor() else self.numpy()
+        return number_of_dtype(array.dtype)
 
     def data_ptr(self) -> int:
         """The address of the first element."""
@@ -160,8 +170,19 @@ class OrtValue:
         return isinstance(self._value, list)
 
     def is_sparse_tensor(self) -> bool:
-        """False: there are no sparse tensors here."""
-        return False
+        """Whether the value is a sparse tensor."""
+        return isinstance(self._value, SparseTensor)
+
+    @staticmethod
+    def ort_value_from_sparse_tensor(sparse_tensor: SparseTensor) -> OrtValue:
+        """A value that holds a sparse tensor. No model takes one."""
+        return OrtValue(sparse_tensor)
+
+    def as_sparse_tensor(self) -> SparseTensor:
+        """The sparse tensor that the value holds."""
+        if not isinstance(self._value, SparseTensor):
+            raise RuntimeError(f"the value is no sparse tensor but {self.data_type()}")
+        return self._value
 
     def update_inplace(self, data: Any) -> None:
         """Overwrites the value's elements with those of the array ``data``."""
@@ -266,89 +287,6 @@ class OrtArenaCfg:
             if name not in _ARENA:
                 raise RuntimeError(f"Invalid OrtArenaCfg option: {name}")
         self.__dict__.update(_ARENA, **given)
-
-
-class _Indices:
-    """The positions of a sparse tensor's values."""
-
-    def __init__(self, **arrays: Array) -> None:
-        self._arrays = arrays
-
-    def indices(self) -> Array:
-        """The positions or coordinates of the values."""
-        return self._arrays["indices"]
-
-    def inner(self) -> Array:
-        """The column of each value."""
-        return self._arrays["inner"]
-
-    def outer(self) -> Array:
-        """Where each row begins among the values, and the end."""
-        return self._arrays["outer"]
-
-
-class SparseTensor:
-    """A tensor that stores only some elements. It is a container, as in onnxruntime: no model takes one.
-
-    >>> sparse = SparseTensor.sparse_coo_from_numpy([3, 3], np.float32([1, 2]), np.int64([0, 5]), OrtDevice.make())
-    >>> sparse.dense_shape(), sparse.as_coo_view().indices()
-    ([3, 3], array([0, 5]))
-    """
-
-    def __init__(self, dense_shape: Sequence[int], values: Any, view: _Indices, layout: str) -> None:
-        self._shape = [int(size) for size in dense_shape]
-        self._values: Array = np.asarray(values)
-        self._view = view
-        self._layout = layout
-
-    @classmethod
-    def sparse_coo_from_numpy(
-        cls, dense_shape: Sequence[int], values: Any, coo_indices: Any, ort_device: OrtDevice
-    ) -> SparseTensor:
-        """Made from values and their positions: numbers in row-major order, or pairs of coordinates."""
-        indices, count = np.asarray(coo_indices, np.int64), len(values)
-        if indices.shape not in ((count,), (count, 2), (2 * count,)):
-            raise InvalidArgument(f"{count} values have no coordinates in an array of shape {list(indices.shape)}")
-        return cls(dense_shape, values, _Indices(indices=indices), "coo")
-
-    @classmethod
-    def sparse_csr_from_numpy(
-        cls, dense_shape: Sequence[int], values: Any, inner_indices: Any, outer_indices: Any, ort_device: OrtDevice
-    ) -> SparseTensor:
-        """Made from the values of each row and their columns."""
-        inner, outer = np.asarray(inner_indices, np.int64), np.asarray(outer_indices, np.int64)
-        if inner.shape != (len(values),) or outer.shape != (int(dense_shape[0]) + 1,):
-            raise InvalidArgument(f"{len(values)} values in {dense_shape[0]} rows have other numbers of indices")
-        return cls(dense_shape, values, _Indices(inner=inner, outer=outer), "csr")
-
-    def dense_shape(self) -> list[int]:
-        """The shape with all elements."""
-        return list(self._shape)
-
-    def values(self) -> Array:
-        """The elements that are stored."""
-        return self._values
-
-    def _view_of(self, layout: str) -> _Indices:
-        if self._layout != layout:
-            raise RuntimeError(f"the sparse tensor is of layout {self._layout}, not {layout}")
-        return self._view
-
-    def as_coo_view(self) -> _Indices:
-        """The positions of the values, for a tensor in COO form."""
-        return self._view_of("coo")
-
-    def as_csrc_view(self) -> _Indices:
-        """The columns and rows of the values, for a tensor in CSR form."""
-        return self._view_of("csr")
-
-    def data_type(self) -> str:
-        """The tensor's type, as in ``sparse_tensor(float)``."""
-        return f"sparse_{type_of_value(self._values)}"
-
-    def device_name(self) -> str:
-        """``"cpu"``."""
-        return "cpu"
 
 
 class IOBinding:

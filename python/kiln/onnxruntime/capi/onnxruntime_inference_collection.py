@@ -1,7 +1,18 @@
 """Sessions and values, where programs look for them."""
 
+from kiln.onnxruntime._adapters import AdapterFormat
 from kiln.onnxruntime._compiler import ModelCompiler
 from kiln.onnxruntime._session import InferenceSession, Session
-from kiln.onnxruntime._values import IOBinding, OrtDevice, OrtValue, SparseTensor
+from kiln.onnxruntime._sparse import SparseTensor
+from kiln.onnxruntime._values import IOBinding, OrtDevice, OrtValue
 
-__all__ = ["IOBinding", "InferenceSession", "ModelCompiler", "OrtDevice", "OrtValue", "Session", "SparseTensor"]
+__all__ = [
+    "AdapterFormat",
+    "IOBinding",
+    "InferenceSession",
+    "ModelCompiler",
+    "OrtDevice",
+    "OrtValue",
+    "Session",
+    "SparseTensor",
+]

@@ -1,5 +1,6 @@
 """onnxruntime's native half, where programs look for its exceptions, devices and values."""
 
+from kiln.onnxruntime._adapters import LoraAdapter
 from kiln.onnxruntime._compiler import OrtCompileApiFlags
 from kiln.onnxruntime._devices import (
     OrtEpDevice,
@@ -44,12 +45,12 @@ from kiln.onnxruntime._process import (
     has_collective_ops,
 )
 from kiln.onnxruntime._session import ModelMetadata, NodeArg
+from kiln.onnxruntime._sparse import OrtSparseFormat, SparseTensor
 from kiln.onnxruntime._values import (
     OrtArenaCfg,
     OrtMemoryInfo,
     OrtValue,
     OrtValueVector,
-    SparseTensor,
     copy_tensors,
 )
 
@@ -63,6 +64,7 @@ __all__ = [
     "InvalidArgument",
     "InvalidGraph",
     "InvalidProtobuf",
+    "LoraAdapter",
     "ModelLoadCanceled",
     "ModelLoaded",
     "ModelMetadata",
@@ -82,6 +84,7 @@ __all__ = [
     "OrtHardwareDeviceType",
     "OrtMemType",
     "OrtMemoryInfo",
+    "OrtSparseFormat",
     "OrtValue",
     "OrtValueVector",
     "RunOptions",
