@@ -16,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import kiln
 import kiln.onnxruntime as ort
+from kiln.onnxruntime.capi import onnxruntime_inference_collection as collection
 from kiln.onnxruntime.capi import onnxruntime_pybind11_state as state
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
@@ -253,6 +254,35 @@ def test_containers_hold_what_they_are_made_of() -> None:
         ort.OrtValue.ortvalue_from_numpy(values).as_sparse_tensor()
     with pytest.raises(state.InvalidArgument, match="2 values have no coordinates"):
         ort.SparseTensor.sparse_coo_from_numpy([2, 3], values, [0, 1, 2], device)
+
+
+def test_ports_state_overridden_sizes_and_providers_are_names_of_some() -> None:
+    options = ort.SessionOptions()
+    options.add_free_dimension_override_by_name("n", 4)
+    session = ort.InferenceSession(unary("Relu"), options)
+    assert session.get_inputs()[0].shape == session.get_outputs()[0].shape == [4, 3]
+    session.set_providers(["CUDAExecutionProvider"])
+    with pytest.raises(RuntimeError, match="Unknown Provider Type: Invalid"):
+        session.set_providers(["Invalid"])
+
+
+def test_lists_of_providers_are_normalised() -> None:
+    check = collection.check_and_normalize_provider_args
+    assert check(None, None, ["A"]) == ([], [])
+    assert check(["A", "B"], [{1: 2}, {}], ["A", "B"]) == (["A", "B"], [{"1": "2"}, {}])
+    with pytest.warns(UserWarning, match="Duplicate provider 'A'"):
+        assert check(["A", "A"], None, ["A"]) == (["A"], [{}])
+    with pytest.warns(UserWarning, match="'B' is not in available"):
+        assert check([("B", {"x": 1})], None, ["A"]) == (["B"], [{"x": "1"}])
+    for providers, options in ((3, None), ([3], None), (["A"], 3), (["A"], ["x"]), (["A"], []), ([("A", {})], [{}])):
+        with pytest.raises(ValueError, match="provider"):
+            check(providers, options, ["A"])
+
+
+def test_texts_may_be_blocks_of_memory() -> None:
+    texts = np.array([b"must", b"have"], dtype=np.void)
+    [same] = ort.InferenceSession(unary("Identity", TensorProto.STRING, ["n"])).run(None, {"x": texts})
+    assert same.tolist() == ["must", "have"]
 
 
 def adapter(path: Path, **parameters: Any) -> ort.LoraAdapter:

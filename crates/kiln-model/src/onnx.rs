@@ -19,6 +19,7 @@
 mod adapter;
 mod built;
 mod claims;
+mod coefficients;
 mod contrib;
 mod data;
 mod declare;

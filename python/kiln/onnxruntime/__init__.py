@@ -56,6 +56,7 @@ from kiln.onnxruntime._values import (
     OrtMemoryInfo,
     OrtValue,
     copy_tensors,
+    create_and_register_allocator,
 )
 
 # Programs name its exceptions from here: `onnxruntime.capi.onnxruntime_pybind11_state.Fail`.
@@ -90,6 +91,7 @@ __all__ = [
     "SparseTensor",
     "__version__",
     "copy_tensors",
+    "create_and_register_allocator",
     "disable_telemetry_events",
     "enable_telemetry_events",
     "get_all_providers",

@@ -137,6 +137,7 @@ class SessionOptions:
         self.__dict__.update(_DEFAULTS)
         self.__dict__["_config"] = {}
         self.__dict__["_selects"] = False
+        self.__dict__["_sizes"] = {}
         self.__dict__["_external_data"] = {}
         self.__dict__["_initializers"] = {}
 
@@ -197,12 +198,12 @@ class SessionOptions:
         return str(self.__dict__["_config"][key])
 
     def add_free_dimension_override_by_name(self, name: str, value: int) -> None:
-        """Has no effect: Kiln plans for the shapes that requests have."""
-        once("free dimension overrides mean nothing here: shapes are those of requests")
+        """Has ports state that size of the dimension. Kiln plans for the shapes that requests have, also other ones."""
+        self.__dict__["_sizes"][name] = value
 
     def add_free_dimension_override_by_denotation(self, denotation: str, value: int) -> None:
-        """Has no effect, as :meth:`add_free_dimension_override_by_name`."""
-        self.add_free_dimension_override_by_name(denotation, value)
+        """Has no effect: denotations are not read."""
+        once("overrides of free dimensions by denotation mean nothing here")
 
     def add_provider(self, name: str, options: Mapping[str, str]) -> None:
         """Accepts the provider that there is. Others raise :class:`RuntimeError`, as providers do that onnxruntime lacks.

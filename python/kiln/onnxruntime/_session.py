@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ class NodeArg:
     ('x', 'tensor(float)', ['n', 3])
     """
 
-    def __init__(self, port: kiln.Port) -> None:
+    def __init__(self, port: kiln.Port, sizes: Mapping[str, int]) -> None:
         tensor = f"tensor({element_name(port.dtype)})"
         kind = {
             "tensor": "{}",
@@ -46,7 +46,8 @@ class NodeArg:
         }
         self.name = port.name
         self.type = kind[port.kind].format(tensor)
-        self.shape: list[int | str | None] = list(port.shape or [])
+        shape = list(port.shape or [])
+        self.shape: list[int | str | None] = [sizes.get(size, size) if isinstance(size, str) else size for size in shape]
 
     def __repr__(self) -> str:
         return f"NodeArg(name='{self.name}', type='{self.type}', shape={self.shape})"
@@ -107,7 +108,7 @@ class InferenceSession(Session):
         self._model_path = None if isinstance(path_or_bytes, bytes) else os.fspath(path_or_bytes)
         self._began = time.time_ns()
         self._real: Any = None
-        self.set_providers(providers, provider_options)
+        self._check_providers(providers, provider_options)
         external = self._options.__dict__["_external_data"] or None
         try:
             self._session = kiln.Session(
@@ -129,9 +130,10 @@ class InferenceSession(Session):
         #: Microseconds that loading took.
         self._initialised = (time.time_ns() - self._began) / 1e3
         ports = self._session.inputs
-        self._inputs_meta = [NodeArg(port) for port in ports if not port.has_default]
-        self._overridable_initializers = [NodeArg(port) for port in ports if port.has_default]
-        self._outputs_meta = [NodeArg(port) for port in self._session.outputs]
+        sizes = self._options.__dict__["_sizes"]
+        self._inputs_meta = [NodeArg(port, sizes) for port in ports if not port.has_default]
+        self._overridable_initializers = [NodeArg(port, sizes) for port in ports if port.has_default]
+        self._outputs_meta = [NodeArg(port, sizes) for port in self._session.outputs]
         self._needed = [port.name for port in self._inputs_meta if not port.type.startswith("optional")]
         #: Inputs for which a request may pass None: their defaults stand.
         self._replaceable = {port.name for port in self._overridable_initializers}
@@ -177,7 +179,19 @@ class InferenceSession(Session):
         providers: Sequence[str | tuple[str, dict[Any, Any]]] | None = None,
         provider_options: Sequence[dict[Any, Any]] | None = None,
     ) -> None:
-        """Accepts any providers, and warns of those that are not available."""
+        """Warns of providers that are not available. A name that is none of a provider is refused."""
+        self._check_providers(providers, provider_options)
+        for provider in providers or []:
+            name = provider if isinstance(provider, str) else provider[0]
+            if not name.endswith("ExecutionProvider"):
+                raise RuntimeError(f"Unknown Provider Type: {name}")
+
+    def _check_providers(
+        self,
+        providers: Sequence[str | tuple[str, dict[Any, Any]]] | None,
+        provider_options: Sequence[dict[Any, Any]] | None,
+    ) -> None:
+        """Warns of providers that are not available, as onnxruntime falls back to the processor."""
         if provider_options is not None and providers is not None and len(provider_options) != len(providers):
             raise ValueError("'providers' and 'provider_options' should be the same length if both are given.")
         for provider in providers or []:

@@ -96,6 +96,10 @@ class SparseTensor:
         """The elements that are stored."""
         return self._values
 
+    def _get_c_tensor(self) -> SparseTensor:
+        """The native half of this tensor."""
+        return self
+
     def format(self) -> OrtSparseFormat:
         """How positions are stored."""
         return self._form

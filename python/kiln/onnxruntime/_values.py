@@ -29,14 +29,14 @@ def _on_processor(device_type: Any) -> None:
 
 
 class OrtDevice:
-    """Where a value lies: always the CPU's memory.
+    """Where a value lies. Programs name GPUs before they look for one; values lie in the processor's memory alone.
 
     >>> OrtDevice.make("cpu", 0).device_type()
     'cpu'
     """
 
     def __init__(self, device_type: str = "cpu", device_id: int = 0) -> None:
-        _on_processor(device_type)
+        self._type = device_type.lower()
         self._id = device_id
 
     @staticmethod
@@ -45,8 +45,12 @@ class OrtDevice:
         return OrtDevice(device_type, device_id)
 
     def device_type(self) -> str:
-        """``"cpu"``."""
-        return "cpu"
+        """The device's name."""
+        return self._type
+
+    def _get_c_device(self) -> OrtDevice:
+        """The native half of this device."""
+        return self
 
     def device_id(self) -> int:
         """The device's number."""
@@ -118,6 +122,10 @@ class OrtValue:
     @property
     def _ortvalue(self) -> OrtValue:
         """The native half of this value, which programs pass to sessions' native halves."""
+        return self
+
+    def _get_c_value(self) -> OrtValue:
+        """As ``_ortvalue``."""
         return self
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -289,6 +297,13 @@ class OrtArenaCfg:
         self.__dict__.update(_ARENA, **given)
 
 
+def create_and_register_allocator(mem_info: OrtMemoryInfo, arena_cfg: OrtArenaCfg | None = None) -> None:
+    """Has no effect: each session has its own pool of memory.
+
+    >>> create_and_register_allocator(OrtMemoryInfo("Cpu"), OrtArenaCfg({"max_mem": 1 << 20}))
+    """
+
+
 class IOBinding:
     """Inputs and outputs of requests, by name.
 
@@ -416,7 +431,10 @@ def copy_tensors(sources: Sequence[OrtValue], destinations: Sequence[OrtValue], 
 
 def as_texts(value: Any) -> Any:
     """A request's value for an input of texts: elements that are no texts become what ``str`` makes of them, as in
-    onnxruntime, so that missing texts may be NaN or None. Bytes stay, which are texts in UTF-8."""
+    onnxruntime, so that missing texts may be NaN or None. Bytes stay, which are texts in UTF-8; fixed blocks of memory
+    (numpy's ``void``) are bytes."""
+    if isinstance(value, np.ndarray) and value.dtype.kind == "V" and value.dtype.names is None:
+        return np.fromiter((bytes(block) for block in value.flat), object, value.size).reshape(value.shape)
     if not isinstance(value, np.ndarray | list) or (isinstance(value, np.ndarray) and value.dtype != object):
         return value
     array = np.asarray(value, object)

@@ -2,6 +2,7 @@
 
 from kiln.onnxruntime._adapters import AdapterFormat
 from kiln.onnxruntime._compiler import ModelCompiler
+from kiln.onnxruntime._providers import check_and_normalize_provider_args
 from kiln.onnxruntime._session import InferenceSession, Session
 from kiln.onnxruntime._sparse import SparseTensor
 from kiln.onnxruntime._values import IOBinding, OrtDevice, OrtValue
@@ -15,4 +16,5 @@ __all__ = [
     "OrtValue",
     "Session",
     "SparseTensor",
+    "check_and_normalize_provider_args",
 ]

@@ -52,6 +52,7 @@ from kiln.onnxruntime._values import (
     OrtValue,
     OrtValueVector,
     copy_tensors,
+    create_and_register_allocator,
 )
 
 __all__ = [
@@ -93,6 +94,7 @@ __all__ = [
     "SessionOptions",
     "SparseTensor",
     "copy_tensors",
+    "create_and_register_allocator",
     "get_all_providers",
     "get_available_providers",
     "get_build_info",
