@@ -17,12 +17,19 @@ pub(super) const OPERATORS: &[Operator] = &[("", "Dropout", make)];
 struct Dropout {
     seed: u32,
     mask: bool,
+    /// What the mask says of every element in inference. Before version 12 the standard leaves it open, and ONNX Runtime
+    /// gives zeros.
+    kept: i64,
 }
 
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let node = cx.node;
     let seed = node.attributes().integer("seed").map(|seed| seed as u32);
-    Ok(Box::new(Dropout { seed: seed.unwrap_or_else(|| seed_of_name(&node.name)), mask: node.outputs.len() > 1 }))
+    Ok(Box::new(Dropout {
+        seed: seed.unwrap_or_else(|| seed_of_name(&node.name)),
+        mask: node.outputs.len() > 1,
+        kept: i64::from(node.version >= 12),
+    }))
 }
 
 /// The share of elements that is dropped.
@@ -50,7 +57,7 @@ impl Node for Dropout {
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
         let ratio = ratio(&io.inputs())?;
-        let mut kept = memory::filled(1i64, io.input(0)?.len());
+        let mut kept = memory::filled(self.kept, io.input(0)?.len());
         if ratio == 0.0 {
             let input = io.take(0)?;
             io.push(input);
@@ -84,7 +91,7 @@ mod tests {
         assert_eq!(outputs[0].as_slice::<f32>().unwrap(), [0.0, 1.0]);
         assert_eq!(outputs[1].bytes(), [1, 1]);
         let old = Trial::new("Dropout").version(7).outputs(2).input(&[2], &[f16::ONE, f16::ZERO]).run().unwrap();
-        assert_eq!(old[1].as_slice::<f16>().unwrap(), [f16::ONE; 2]);
+        assert_eq!(old[1].as_slice::<f16>().unwrap(), [f16::ZERO; 2]);
         let training = |ratio: f32| {
             Trial::new("Dropout").input(&[2], &[0f32, 1.0]).input(&[], &[ratio]).input(&[], &bools([true]))
         };

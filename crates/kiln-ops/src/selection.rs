@@ -129,10 +129,8 @@ impl Compress {
             None => (&flat[..], 0),
         };
         let (_, size, inner) = around(shape, axis);
-        if condition.len() > size {
-            return Err(refused(format!("{} conditions for {size} elements", condition.len())));
-        }
-        let kept = condition.iter().enumerate().filter(|(_, condition)| condition.get());
+        // As in ONNX Runtime, conditions beyond the elements are not read.
+        let kept = condition.iter().take(size).enumerate().filter(|(_, condition)| condition.get());
         let places: Vec<usize> = kept.map(|(place, _)| place).collected();
         let mut shape = Shape::from_slice(shape);
         shape[axis] = places.len();

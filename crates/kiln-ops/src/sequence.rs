@@ -194,7 +194,8 @@ fn divide(
     let sizes: Vec<usize> = match (each, split) {
         (Some(each), _) => (0..parts).map(|part| each.min(size - part * each)).collected(),
         (None, split) => {
-            let given = split.map(integers).transpose()?.unwrap_or_default();
+            // A list of any rank, as in ONNX Runtime.
+            let given = split.map(Tensor::to_i64_vec).transpose()?.unwrap_or_default();
             let sizes = dimensions(&given)?;
             let sum = sizes.iter().try_fold(0usize, |sum, &part| sum.checked_add(part));
             if sum != Some(size) {

@@ -333,6 +333,10 @@ fn import_node(
         // Before version 7 its slopes were one a channel, and operands did not broadcast as in numpy: another operator.
         (node.domain, node.op) = ("kiln".to_owned(), "ChannelPRelu".to_owned());
     }
+    if matches!(node.attrs.get("auto_pad"), Some(Attr::Str(auto)) if auto.is_empty()) {
+        // As in ONNX Runtime, no rule.
+        node.attrs.remove("auto_pad");
+    }
     if node.is("BatchNormalization") && (7..14).contains(&version) && node.outputs.len() > 1 {
         // Before version 14 a node was in training if it had outputs for the moments of the batch.
         node.attrs.insert("training_mode".to_owned(), Attr::Int(1));

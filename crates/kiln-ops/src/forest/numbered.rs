@@ -131,11 +131,17 @@ pub(super) fn make(cx: &LoadCx<'_>, of: &str) -> Result<Box<dyn Node>, OpError> 
     for (index, &value) in values.iter().enumerate() {
         let id = Id { tree: trees[index], node: ids[index] };
         let target = usize::try_from(targets[index]).ok().filter(|&target| target < finish.targets);
-        let (Some(Next::Leaf(leaf)), Some(target)) = (nodes.get(id), target) else {
-            let reason = format!("a weight of node {} of tree {} for {of} {}", id.node, id.tree, targets[index]);
-            return Err(OpError::invalid(node, reason));
-        };
-        weights.push((leaf, Weight { target: target as u32, value: value as f32 }));
+        match (nodes.get(id), target) {
+            (Some(Next::Leaf(leaf)), Some(target)) => {
+                weights.push((leaf, Weight { target: target as u32, value: value as f32 }));
+            }
+            // As in ONNX Runtime, a weight of a node that is no leaf is never reached.
+            (Some(_), Some(_)) => {}
+            _ => {
+                let reason = format!("a weight of node {} of tree {} for {of} {}", id.node, id.tree, targets[index]);
+                return Err(OpError::invalid(node, reason));
+            }
+        }
     }
     // The weights of a leaf are side by side, in their order.
     weights.sort_by_key(|(leaf, _)| *leaf);

@@ -92,12 +92,20 @@ fn nodes_may_stand_in_any_order_and_have_any_numbers() {
 }
 
 #[test]
+fn weights_of_nodes_that_are_no_leaves_are_never_reached() {
+    let row = regressor(["BRANCH_LEQ"; 2]).ints("target_treeids", &[0, 0, 0, 1, 1]);
+    let row = row.ints("target_nodeids", &[0, 1, 2, 1, 2]).ints("target_ids", &[0; 5]);
+    let row = row.attr("target_weights", Attr::Floats(vec![100.0, 1.0, 2.0, 10.0, 20.0]));
+    row.input(&[3, 2], &ROWS).gives(&[3, 1], &[11f32, 12.0, 21.0]);
+}
+
+#[test]
 fn trees_that_make_no_sense_are_refused() {
     let row = || regressor(["BRANCH_LEQ"; 2]);
     row().ints("nodes_truenodeids", &[0, 0, 0, 1, 0, 0]).input(&[1, 2], &[0f32; 2]).is_refused("back into itself");
     row().ints("nodes_truenodeids", &[9, 0, 0, 1, 0, 0]).input(&[1, 2], &[0f32; 2]).is_refused("leads nowhere");
     row().ints("nodes_nodeids", &[0, 1, 1, 0, 1, 2]).input(&[1, 2], &[0f32; 2]).is_refused("two nodes 1");
-    row().ints("target_nodeids", &[0, 2, 1, 2]).input(&[1, 2], &[0f32; 2]).is_refused("a weight of node 0");
+    row().ints("target_nodeids", &[7, 2, 1, 2]).input(&[1, 2], &[0f32; 2]).is_refused("a weight of node 7");
     row().ints("target_ids", &[0, 0, 0, 1]).input(&[1, 2], &[0f32; 2]).is_refused("for target 1");
     row().input(&[1, 1], &[0f32]).is_refused("1 features, and the trees ask for 2");
     regressor(["BRANCH_LEQ", "BRANCH_MEMBER"]).input(&[1, 2], &[0f32; 2]).is_refused("BRANCH_MEMBER");

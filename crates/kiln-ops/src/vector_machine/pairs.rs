@@ -40,7 +40,9 @@ impl Pairs {
         }
         let (coefficients, biases) = (floats(node, "coefficients"), floats(node, "rho"));
         let (vectors, pairs) = (starts[classes], classes * (classes - 1) / 2);
-        if vectors.checked_mul(classes - 1) != Some(coefficients.len()) || biases.len() != pairs {
+        // As in ONNX Runtime, coefficients and biases of further classes are not read.
+        let enough = vectors.checked_mul(classes - 1).is_some_and(|needed| coefficients.len() >= needed);
+        if !enough || biases.len() < pairs {
             let (count, biases) = (coefficients.len(), biases.len());
             return Err(invalid(format!("{count} coefficients and {biases} rho for {vectors} vectors, {pairs} pairs")));
         }

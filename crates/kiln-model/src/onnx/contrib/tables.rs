@@ -113,7 +113,9 @@ fn regressor(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let targets = given.int("targets", 1)?;
     let targets = usize::try_from(targets).map_err(|_| given.malformed(format!("targets = {targets}")))?;
     // ONNX Runtime applies no function to a single target.
-    let Some(function) = after_many(given)?.filter(|_| targets > 1) else {
+    let is_plain = targets == 1 && given.text("post_transform", "NONE")? == "SOFTMAX_ZERO";
+    let function = if is_plain { None } else { after_many(given)?.filter(|_| targets > 1) };
+    let Some(function) = function else {
         return product(given, draft, targets, given.result().to_owned());
     };
     let scores = draft.named("scores");
