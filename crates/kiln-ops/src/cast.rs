@@ -274,35 +274,37 @@ fn parse(texts: &[String], to: &mut Tensor) -> Result<(), NodeError> {
 /// Text from numbers: the shortest digits that read back as the same value.
 fn print(from: &Tensor) -> Result<Vec<String>, NodeError> {
     Ok(match from.dtype() {
-        DType::F32 => from.as_slice::<f32>()?.iter().map(|v| print_float(*v, f64::from(*v))).collected(),
-        DType::F64 => from.as_slice::<f64>()?.iter().map(|v| print_float(*v, *v)).collected(),
-        DType::F16 => from.as_slice::<half::f16>()?.iter().map(|v| print_float(*v, f64::from(*v))).collected(),
-        DType::BF16 => from.as_slice::<half::bf16>()?.iter().map(|v| print_float(*v, f64::from(*v))).collected(),
+        DType::F32 => from.as_slice::<f32>()?.iter().map(|v| print_float(f64::from(*v))).collected(),
+        DType::F64 => from.as_slice::<f64>()?.iter().map(|v| print_float(*v)).collected(),
+        DType::F16 => from.as_slice::<half::f16>()?.iter().map(|v| print_float(f64::from(*v))).collected(),
+        DType::BF16 => from.as_slice::<half::bf16>()?.iter().map(|v| print_float(f64::from(*v))).collected(),
         DType::U64 => from.as_slice::<u64>()?.iter().map(u64::to_string).collected(),
         _ => widened::<i64>(from)?.iter().map(i64::to_string).collected(),
     })
 }
 
-/// numpy's forms: a point in every plain number, an exponent below 1e-4 and from 1e16 on, `NaN` and `INF` as ONNX names
-/// them.
-fn print_float(value: impl std::fmt::Display + std::fmt::LowerExp, wide: f64) -> String {
-    match wide {
-        _ if wide.is_nan() => "NaN".to_owned(),
-        f64::INFINITY => "INF".to_owned(),
-        f64::NEG_INFINITY => "-INF".to_owned(),
-        _ if wide != 0.0 && !(1e-4..1e16).contains(&wide.abs()) => {
-            let text = format!("{value:e}");
-            match text.split_once('e') {
-                Some((digits, exponent)) => {
-                    let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |rest| ('-', rest));
-                    format!("{digits}e{sign}{exponent:0>2}")
-                }
-                None => text,
-            }
-        }
-        _ => {
-            let text = value.to_string();
-            if text.contains('.') { text } else { text + ".0" }
+/// The form of ONNX Runtime, C's `%.8g`: eight digits, without zeros behind the last one, with an exponent below 1e-4 and
+/// where the number has more digits before its point; `NaN` and `INF` as ONNX names them.
+fn print_float(value: f64) -> String {
+    const DIGITS: i32 = 8;
+    match value {
+        _ if value.is_nan() => return "NaN".to_owned(),
+        f64::INFINITY => return "INF".to_owned(),
+        f64::NEG_INFINITY => return "-INF".to_owned(),
+        _ => {}
+    }
+    let shortened = |digits: &str| -> String {
+        let digits = if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits };
+        digits.to_owned()
+    };
+    // Rounded to so many digits first, because that may add one before the point.
+    let scientific = format!("{value:.*e}", DIGITS as usize - 1);
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    match exponent.parse::<i32>().unwrap_or(0) {
+        exponent @ -4..DIGITS => shortened(&format!("{value:.*}", (DIGITS - 1 - exponent) as usize)),
+        exponent => {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{}e{sign}{:02}", shortened(digits), exponent.unsigned_abs())
         }
     }
 }
@@ -457,8 +459,16 @@ mod tests {
         assert!(read[0] == 1.5 && read[1] == f32::NEG_INFINITY && read[2].is_nan() && read[3] == 100.0);
         cast(DType::I64).tensor(strings(&[1], &["9007199254740993"])).gives(&[1], &[9_007_199_254_740_993i64]);
         cast(DType::F32).tensor(strings(&[1], &["x"])).is_refused("no float32");
-        let printed = cast(DType::String).input(&[6], &[0.1f32, 2.0, 1e-7, 1.5e20, f32::NAN, f32::NEG_INFINITY]);
-        printed.gives_strings(&[6], &["0.1", "2.0", "1e-07", "1.5e+20", "NaN", "-INF"]);
+        let printed = |values: &[f64], texts: &[&str]| {
+            cast(DType::String).input(&[values.len()], values).gives_strings(&[texts.len()], texts);
+        };
+        printed(&[0.1, 2.0, -0.0, 0.5, f64::NAN, f64::INFINITY], &["0.1", "2", "-0", "0.5", "NaN", "INF"]);
+        printed(
+            &[1e-7, 1e-4, 99_999_999.4, 99_999_999.6, 123_456_789.0],
+            &["1e-07", "0.0001", "99999999", "1e+08", "1.2345679e+08"],
+        );
+        printed(&[1.5e20, 1e100, 3.141_592_653_589_793], &["1.5e+20", "1e+100", "3.1415927"]);
+        cast(DType::String).input(&[2], &[0.1f32, 0.296_140_19]).gives_strings(&[2], &["0.1", "0.29614019"]);
         cast(DType::String).input(&[1], &[-3i8]).gives_strings(&[1], &["-3"]);
     }
 

@@ -45,6 +45,9 @@ struct Resize {
     /// The places of the inputs with region, scales and sizes; scales alone before version 11.
     inputs: [Option<usize>; 3],
     channels_last: bool,
+    /// Whether places between elements are rounded up where the result is smaller, and down where it is larger: version
+    /// 10, whose examples say so.
+    rounds_by_direction: bool,
 }
 
 /// Picking moves elements of any type; mixing computes in `f32`.
@@ -90,6 +93,7 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         scales: node.floats("scales").map(<[f32]>::to_vec),
         inputs: if !is_resize || node.version < 11 { [None, Some(1), None] } else { [Some(1), Some(2), Some(3)] },
         channels_last: node.is_channels_last(),
+        rounds_by_direction: is_resize && node.version == 10,
     }))
 }
 
@@ -172,25 +176,39 @@ impl Resize {
             return Err(refused("neither scales nor sizes"));
         }
         if self.transform == Transform::TfCropAndResize {
-            let Some(region) = self.given(inputs, 0) else { return Err(refused("a crop without a region")) };
-            let region = widened::<f32>(region)?;
-            fits(region.len() / 2, "bounds of a region")?;
-            for (index, &axis) in named.iter().enumerate() {
+            // Without a region, all of the input.
+            if let Some(region) = self.given(inputs, 0) {
+                let region = widened::<f32>(region)?;
+                fits(region.len() / 2, "bounds of a region")?;
+                for (index, &axis) in named.iter().enumerate() {
+                    let axis = &mut axes[place(axis)];
+                    axis.start = F32Bits::new(region[index]);
+                    axis.end = F32Bits::new(region[named.len() + index]);
+                }
+            }
+            // As in TensorFlow, elements of the output are apart by its length in whole elements, not by the scaled one.
+            for &axis in &named {
                 let axis = &mut axes[place(axis)];
-                axis.start = F32Bits::new(region[index]);
-                axis.end = F32Bits::new(region[named.len() + index]);
+                axis.scale = (axis.output as f64 / axis.input.max(1) as f64).to_bits();
             }
         }
         Ok(axes)
     }
 
     fn problem(&self, inputs: &[Option<&Tensor>]) -> Result<ResizeProblem, NodeError> {
+        let axes = self.resized(inputs)?;
+        let mode = match self.mode {
+            Mode::Nearest(_) if self.rounds_by_direction && axes.iter().any(|axis| axis.output < axis.input) => {
+                Mode::Nearest(Rounding::Ceil)
+            }
+            mode => mode,
+        };
         let problem = ResizeProblem {
-            mode: self.mode,
+            mode,
             transform: self.transform,
             exclude_outside: self.exclude_outside,
             antialias: self.antialias,
-            axes: self.resized(inputs)?,
+            axes,
             // Strings have no fixed width.
             width: required(inputs, 0)?.dtype().size().max(1) as u8,
         };
@@ -379,6 +397,25 @@ mod tests {
     }
 
     #[test]
+    fn crops_by_scales_take_whole_lengths_and_without_a_region_all() {
+        // Three elements for 3.2: they are half of the region apart.
+        let crop = |mode: &str| {
+            let trial = Trial::new("Resize").text("coordinate_transformation_mode", "tf_crop_and_resize");
+            trial.text("mode", mode).input(&[4], &[0f32, 1., 2., 3.])
+        };
+        let region = crop("linear").input(&[2], &[0.25f32, 0.75]).input(&[1], &[0.8f32]);
+        region.gives(&[3], &[0.75f32, 1.5, 2.25]);
+        crop("linear").absent().absent().input(&[1], &[7i64]).gives(&[7], &[0f32, 0.5, 1., 1.5, 2., 2.5, 3.]);
+    }
+
+    #[test]
+    fn version_10_rounds_up_where_the_result_is_smaller() {
+        let row = |scale: f32| Trial::new("Resize").version(10).input(&[4], &[1f32, 2., 3., 4.]).input(&[1], &[scale]);
+        row(0.6).gives(&[2], &[1f32, 3.]);
+        row(1.5).gives(&[6], &[1f32, 1., 2., 3., 3., 4.]);
+    }
+
+    #[test]
     fn policies_keep_the_ratio() {
         let sized = |policy: &str| {
             let trial = Trial::new("Resize").text("keep_aspect_ratio_policy", policy).ints("axes", &[1, 0]);
@@ -399,8 +436,6 @@ mod tests {
         square().input(&[4], &[1f32, 1., 1e30, 1.]).is_refused("scale of");
         square().text("mode", "area").is_refused("mode 'area'");
         square().ints("axes", &[4]).input(&[1], &[1f32]).is_refused("axis 4");
-        let crop = square().text("coordinate_transformation_mode", "tf_crop_and_resize");
-        twice(crop).is_refused("region");
         Trial::new("Resize").input(&[0], &[0f32; 0]).absent().absent().input(&[1], &[3i64]).is_refused("nothing of");
         Trial::new("Resize").input(&[0], &[0f32; 0]).absent().input(&[1], &[2f32]).gives(&[0], &[0f32; 0]);
         Trial::new("Resize").input(&[3], &[0f32; 3]).absent().input(&[1], &[0.1f32]).gives(&[0], &[0f32; 0]);

@@ -55,12 +55,10 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
 /// ONNX Runtime's, whose ids come first.
 fn make_contrib(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let attributes = cx.node.attributes();
-    let (scale, packed) = (attributes.float("scale"), attributes.int("is_packed_batching"));
+    // `is_packed_batching` only says that a batch may have more positions than the table: each has its own id.
+    let scale = attributes.float("scale");
     if scale != 1.0 {
         return Err(OpError::unsupported(cx.node, format!("attribute scale = {scale}")));
-    }
-    if packed != 0 {
-        return Err(OpError::unsupported(cx.node, format!("attribute is_packed_batching = {packed}")));
     }
     let heads = Some(heads(cx)?).filter(|&heads| heads > 0);
     let rotary = rotary(cx, Places { ids: 1, cosines: 2, sines: 3 })?;

@@ -325,7 +325,11 @@ fn count(sizes: impl Iterator<Item = i64>) -> Option<i64> {
 
 /// The first element and the number of elements of a slice along an axis of `size` elements, as in numpy: negative
 /// bounds count from the end, and bounds are clamped. `None` where the step is zero.
+///
+/// As in ONNX Runtime, the greatest integer of 32 or 64 bits stands for the far end in either direction.
 pub fn cut(start: i64, end: i64, step: i64, size: i64) -> Option<(i64, i64)> {
+    let is_open = [i64::from(i32::MAX), i64::MAX].contains(&end);
+    let end = if step < 0 && is_open { i64::MIN } else { end };
     let from_start = |bound: i64| if bound < 0 { bound.saturating_add(size) } else { bound };
     let (start, end) = (from_start(start), from_start(end));
     let (start, length) = match step {
