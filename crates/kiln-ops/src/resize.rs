@@ -281,8 +281,8 @@ impl Node for Resize {
                 let mut pace = Pace::default();
                 for value in mixed {
                     pace.step(1);
-                    // ONNX's reference and ONNX Runtime cut off, but round what is filtered before it becomes smaller.
-                    *value = if self.antialias { value.round_ties_even() } else { value.trunc() };
+                    // Cut off, as ONNX's reference and ONNX Runtime do.
+                    *value = value.trunc();
                 }
                 Ok(())
             })?;
