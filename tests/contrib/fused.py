@@ -293,7 +293,7 @@ def attention():
             **extra,
         )
     for g in grid(
-        form=["apart", "kv", "qkv"],
+        form=["apart", "kv", "qkv", "heads"],
         bias=[0, 1],
         mask=["none", "lengths", "keys", "pairs"],
         scores=[0, 1],
@@ -304,9 +304,10 @@ def attention():
     ):
         d = Draw(str(g))
         t = g["dtype"]
-        if g["form"] != "apart" and (g["bias"] or g["past"]) or t == F16 and (g["mask"] != "none" or g["past"]):
+        if g["form"] in ("kv", "qkv") and (g["bias"] or g["past"]) or t == F16 and (g["mask"] != "none" or g["past"]):
             continue
-        if g["present"] != g["past"]:
+        # Keys and values by heads are those of another sequence.
+        if g["present"] != g["past"] or g["form"] == "heads" and (g["past"] or g["causal"]):
             continue
         biases = d.f(24, dtype=t) if g["bias"] else None
 
@@ -318,6 +319,7 @@ def attention():
                 "apart": [d.f(batch, steps, 8, dtype=t), d.f(batch, keys, 8, dtype=t), d.f(batch, keys, 8, dtype=t)],
                 "kv": [d.f(batch, steps, 8, dtype=t), d.f(batch, keys, 2, 2, 4, dtype=t), None],
                 "qkv": [d.f(batch, steps, 2, 3, 4, dtype=t), None, None],
+                "heads": [d.f(batch, steps, 8, dtype=t), *(d.f(batch, 2, keys, 4, dtype=t) for _ in "kv")],
             }[g["form"]]
             if g["form"] == "qkv":
                 total = steps

@@ -21,6 +21,7 @@ mod built;
 mod claims;
 mod coefficients;
 mod contrib;
+mod cross;
 mod data;
 mod declare;
 mod draft;

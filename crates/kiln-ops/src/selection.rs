@@ -12,7 +12,7 @@ use kiln_run::node::{PrepareCx, Specs};
 use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{BoolByte, DType, Shape, Tensor, TensorSpec};
 
-use super::{Blocks, LoadCx, OpError, Operator, around, axis_of, one, rearrange, refused, required};
+use super::{Blocks, LoadCx, OpError, Operator, around, axis_of, one, rearrange, required};
 
 /// The operators of this file and of `unique`.
 pub(super) const OPERATORS: &[Operator] =

@@ -9,8 +9,8 @@ use kiln_run::{Body, Flow, FlowCx, NodeError};
 use kiln_tensor::{DType, Shape, Tensor, TensorSpec};
 
 use super::{
-    Blocks, FlowLoad, FlowOperator, OpError, around, axis_of, dimensions, index_of, integer, integers, join,
-    joined_spec, rearrange, refused, stack,
+    Blocks, FlowLoad, FlowOperator, OpError, around, axis_of, dimensions, index_of, integer, join, joined_spec,
+    rearrange, refused, stack,
 };
 
 /// The operators of this file.

@@ -25,8 +25,8 @@ use super::sparse::import_sparse;
 use super::tensor::import_tensor;
 use super::unread::unname;
 use super::{
-    External, Limits, ModelError, NEWEST_OPSET, coefficients, declared_dims, declared_type, dtype_of, nchwc, order,
-    place_of, shown,
+    External, Limits, ModelError, NEWEST_OPSET, coefficients, cross, declared_dims, declared_type, dtype_of, nchwc,
+    order, place_of, shown,
 };
 use crate::ir::{Attr, CAPTURES, Graph, Metadata, NodeDesc, ValueId, ValueInfo, ValueKind};
 use crate::operators::{self, Refusal};
@@ -188,6 +188,7 @@ impl Importer<'_> {
         }
         unname(&mut proto.node, proto.output.iter().map(ValueInfoProto::name));
         coefficients::cut(&mut proto.node, &proto.input);
+        cross::mark(&mut proto.node, proto.input.iter().chain(&proto.value_info));
         let nodes = self.functions.expand(proto.node, opsets, limits)?;
         for name in nodes.iter().flat_map(|(node, _)| &node.output).filter(|name| !name.is_empty()) {
             self.name(name, "a node's output")?;

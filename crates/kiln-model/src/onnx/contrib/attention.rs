@@ -9,6 +9,7 @@ mod buffer;
 use super::given::Given;
 use super::{Expanded, MICROSOFT};
 use crate::onnx::ModelError;
+use crate::onnx::cross::KEYS_ARE_BIASED;
 use crate::onnx::draft::{Draft, float, int};
 
 pub(super) const OPERATORS: &[Expanded] = &[
@@ -49,7 +50,7 @@ pub(super) const OPERATORS: &[Expanded] = &[
         name: "MultiHeadAttention",
         inputs: [1, 10],
         outputs: 4,
-        attributes: &["num_heads", "unidirectional", "mask_filter_value", "scale"],
+        attributes: &["num_heads", "unidirectional", "mask_filter_value", "scale", KEYS_ARE_BIASED],
         expand: multi_head,
     },
     Expanded {
@@ -217,6 +218,13 @@ fn biased(draft: &mut Draft, operands: &[String], bias: &str) -> Vec<String> {
     pairs.map(|(part, (of, bias))| draft.op("Add", &[of, bias], &format!("{part}/biased"), Vec::new())).collect()
 }
 
+/// Adds the queries' part of a bias, which is its first.
+fn with_own_bias(draft: &mut Draft, query: &str, bias: &str) -> String {
+    let (start, end) = (draft.list(&[0], "bias/start"), draft.sizes(query, 2, 3, "bias/end"));
+    let bias = draft.op("Slice", &[bias, &start, &end], "bias/query", Vec::new());
+    draft.op("Add", &[query, &bias], "query/biased", Vec::new())
+}
+
 /// Keys and values of earlier positions, from these two inputs: both or none.
 fn past_of(given: &Given<'_>, inputs: [usize; 2]) -> Result<Option<[String; 2]>, ModelError> {
     match inputs.map(|index| given.input(index)) {
@@ -241,7 +249,10 @@ fn multi_head(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
         (None, Some(_)) => return Err(given.malformed("values without keys".to_owned())),
     };
     if let Some(bias) = given.input(3) {
-        operands = biased(draft, &operands, bias);
+        match given.int(KEYS_ARE_BIASED, 0)? {
+            0 => operands = biased(draft, &operands, bias),
+            _ => operands[0] = with_own_bias(draft, first, bias),
+        }
     }
     let past = past_of(given, [6, 7])?;
     let [query, key, value] = [0, 1, 2].map(|part| operands[part].clone());
@@ -272,9 +283,7 @@ fn one_step(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     if let Some(bias) = given.input(10) {
         if past.is_none() && given.input(1).is_some() {
             // Keys and values of another sequence have been biased before.
-            let (start, end) = (draft.list(&[0], "bias/start"), draft.sizes(first, 2, 3, "bias/end"));
-            let bias = draft.op("Slice", &[bias, &start, &end], "bias/query", Vec::new());
-            operands[0] = draft.op("Add", &[first, &bias], "query/biased", Vec::new());
+            operands[0] = with_own_bias(draft, first, bias);
         } else {
             operands = biased(draft, &operands, bias);
         }
