@@ -19,6 +19,9 @@ const WORD: &[u8; 4] = b"TORT";
 /// The version of the format that is read and written.
 const FORMAT: i32 = 1;
 
+/// The most bytes of a flat buffer.
+const MOST: u64 = i32::MAX as u64;
+
 /// Numbers of the fields of the root.
 mod root {
     pub(super) const FORMAT: usize = 0;
@@ -54,10 +57,13 @@ impl Adapter {
     /// [`ModelError::Io`] and [`ModelError::NotAFile`] for a file that cannot be read, and as [`Adapter::from_bytes`].
     pub fn read(path: &Path) -> Result<Adapter, ModelError> {
         let io = |source| ModelError::Io { path: path.to_owned(), source };
-        if !std::fs::metadata(path).map_err(io)?.is_file() {
+        let place = shown(&path.display().to_string());
+        let info = std::fs::metadata(path).map_err(io)?;
+        if !info.is_file() {
             return Err(ModelError::NotAFile { path: path.to_owned() });
         }
-        Adapter::decode(&std::fs::read(path).map_err(io)?, &shown(&path.display().to_string()))
+        check_size(info.len(), &place)?;
+        Adapter::decode(&std::fs::read(path).map_err(io)?, &place)
     }
 
     /// Reads the bytes of a file.
@@ -86,7 +92,7 @@ impl Adapter {
             model_version: stored.int(root::MODEL).map_err(cut_off)?,
             parameters: Vec::new(),
         };
-        let mut names = HashSet::new();
+        let (mut names, mut taken) = (HashSet::new(), 0usize);
         for stored in stored.tables(root::PARAMETERS).map_err(cut_off)? {
             let name = stored.text(parameter::NAME).map_err(cut_off)?;
             if !names.insert(name) {
@@ -94,6 +100,11 @@ impl Adapter {
             }
             let of_parameter = |reason: String| malformed(format!("parameter {}: {reason}", shown(name)));
             let tensor = refusable(|| Ok(tensor(&stored)))?.map_err(of_parameter)?;
+            // Parameters may lead to the same bytes, and a small file would then take memory without end.
+            taken = taken.saturating_add(tensor.bytes().len());
+            if taken > bytes.len() {
+                return Err(malformed("its parameters have more bytes than it".to_owned()));
+            }
             adapter.parameters.push((name.to_owned(), tensor));
         }
         Ok(adapter)
@@ -105,24 +116,31 @@ impl Adapter {
     ///
     /// [`ModelError::Malformed`] for a parameter of a type that the format has not, or for more than 2 GiB.
     pub fn to_bytes(&self) -> Result<Vec<u8>, ModelError> {
+        let mut bytes = 0u64;
         for (name, tensor) in &self.parameters {
             if !is_stored(tensor.dtype()) {
                 let reason = format!("elements of {} are not stored in adapters", tensor.dtype());
                 return Err(ModelError::Malformed { place: format!("parameter {}", shown(name)), reason });
             }
+            // Names, offsets and what fills up are less than this beside the elements.
+            bytes = bytes.saturating_add(tensor.bytes().len() as u64 + name.len() as u64 + 128);
         }
+        check_size(bytes, "the adapter")?;
         let mut file = Writer::new([FORMAT, self.adapter_version, self.model_version], self.parameters.len());
         for (index, (name, tensor)) in self.parameters.iter().enumerate() {
             file.parameter(index, name, tensor);
         }
-        match i32::try_from(file.bytes.len()) {
-            Ok(_) => Ok(file.bytes),
-            Err(_) => {
-                let reason = format!("{} bytes, where the format ends at 2 GiB", file.bytes.len());
-                Err(ModelError::Malformed { place: "the adapter".to_owned(), reason })
-            }
-        }
+        Ok(file.bytes)
     }
+}
+
+/// Refuses files that are longer than a flat buffer may be.
+fn check_size(bytes: u64, place: &str) -> Result<(), ModelError> {
+    if bytes <= MOST {
+        return Ok(());
+    }
+    let reason = format!("{bytes} bytes, where the format ends at 2 GiB");
+    Err(ModelError::Malformed { place: place.to_owned(), reason })
 }
 
 /// Whether the format has elements of this type, a number of bytes each.
@@ -164,13 +182,12 @@ impl Writer {
         file.word(20);
         file.bytes.extend_from_slice(WORD);
         let layout = file.table_layout();
-        let root = file.table(layout);
+        file.table(layout);
         for version in versions {
             file.word(version.cast_unsigned());
         }
         let list = file.bytes.len();
         file.word(0);
-        debug_assert_eq!(root, 20, "the root's place");
         file.lead(list);
         file.word(parameters as u32);
         file.offsets = file.bytes.len();
@@ -308,6 +325,25 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn parameters_over_the_same_bytes_do_not_take_more_than_the_file() {
+        const LONG: usize = 4096;
+        let of = |length: usize| Tensor::from_slice([length], &vec![1u8; length]).unwrap();
+        let parameters = (0..8usize).map(|index| (index.to_string(), of(if index < 7 { 0 } else { LONG }))).collect();
+        let mut file = Adapter { parameters, ..Adapter::default() }.to_bytes().unwrap();
+        let elements = file.len() - LONG - 4;
+        let led = |file: &[u8], at: usize| at + u32::from_le_bytes(file[at..at + 4].try_into().unwrap()) as usize;
+        // The first seven become as long as the last, over its elements. The list's first offset is behind its length.
+        let list = led(&file, led(&file, 0) + 16) + 4;
+        for index in 0..7 {
+            let table = led(&file, list + 4 * index);
+            let (dims, bytes) = (led(&file, table + 8), table + 16);
+            file[dims + 4..dims + 12].copy_from_slice(&(LONG as u64).to_le_bytes());
+            file[bytes..bytes + 4].copy_from_slice(&((elements - bytes) as u32).to_le_bytes());
+        }
+        assert!(Adapter::from_bytes(&file).unwrap_err().to_string().contains("more bytes than it"));
     }
 
     #[test]
