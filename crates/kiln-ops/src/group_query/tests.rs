@@ -404,7 +404,7 @@ fn what_is_not_done_is_refused_by_name() {
     slides(Given { window: Some(2), ..given }).int("qk_output", 1).outputs(4).is_refused("and qk_output");
     trial().int("local_window_size", 0).is_refused("local_window_size = 0");
     trial().int("num_heads", 3).is_refused("3 heads of queries for 2 of keys");
-    // A prompt of 2 may state any length up to its cache's, of which nothing is seen.
+    // A prompt of 2 may state any length up to its cache's, and sees nothing beyond itself.
     let prompt = Given { new: 2, past: 5, filled: &[2], ..PLAIN };
     let stated = |last: i32| prompt.trial(&prompt.draw()).replaced(5, &[last]).run();
     assert_eq!(stated(4).unwrap()[0].bytes(), stated(1).unwrap()[0].bytes());
