@@ -5,7 +5,6 @@ use std::sync::Arc;
 use kiln::{Adapter, ModelError};
 
 use crate::error::{Code, Error, Result};
-use crate::run_options::RunSettings;
 use crate::seam::handle::kind;
 use crate::seam::{Allocator, Handle, Memory, Out, Text, entry};
 use crate::value::Value;
@@ -49,11 +48,5 @@ entry! {
 
     fn ReleaseLoraAdapter(adapter: Handle<Lora>) -> (), else () => {
         drop(adapter.release());
-    }
-
-    /// The options keep the tensors, also after the adapter's release.
-    fn RunOptionsAddActiveLoraAdapter(options: Handle<RunSettings>, adapter: Handle<Lora>) {
-        options.get("options")?.activate(adapter.get("adapter")?);
-        Ok(())
     }
 }

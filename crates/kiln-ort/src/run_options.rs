@@ -151,6 +151,12 @@ entry! {
         get(options).map(drop)
     }
 
+    /// The options keep the tensors, also after the adapter's release.
+    fn RunOptionsAddActiveLoraAdapter(options: Handle<RunSettings>, adapter: Handle<Lora>) {
+        get(options)?.activate(adapter.get("adapter")?);
+        Ok(())
+    }
+
     fn ReleaseRunOptions(options: Handle<RunSettings>) -> (), else () => {
         drop(options.release());
     }

@@ -419,7 +419,7 @@ table! {
     CreateLoraAdapter(Text, Allocator, Out<Handle<Lora>>) -> Status = adapter;
     CreateLoraAdapterFromArray(Memory, usize, Allocator, Out<Handle<Lora>>) -> Status = adapter;
     ReleaseLoraAdapter(Handle<Lora>) = adapter;
-    RunOptionsAddActiveLoraAdapter(Handle<RunSettings>, Handle<Lora>) -> Status = adapter;
+    RunOptionsAddActiveLoraAdapter(Handle<RunSettings>, Handle<Lora>) -> Status = run_options;
     SetEpDynamicOptions(Handle<Model>, List<Text>, List<Text>, usize) -> Status = devices;
     // Since version 22.
     ReleaseValueInfo(Handle<ValueInfo>) = value_info;

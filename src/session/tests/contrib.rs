@@ -168,7 +168,10 @@ fn products_are_transposed_scaled_and_end_in_a_function() {
     let model = |name| Model::new(MICROSOFT, name, operands());
     let transposed = model("FusedMatMul").with("transA", Attr::Int(1)).with("transB", Attr::Int(1));
     transposed.with("alpha", Attr::Float(0.5)).gives(&[-2.5]);
-    model("FusedMatMul").with("transBatchA", Attr::Int(1)).refuses("\"transBatchA\" = 1");
+    // Two columns, stored behind their rows: [1, 3] and [2, 4].
+    let stored = vec![given(&[2, 2, 1], &[1.0, 2.0, 3.0, 4.0]), given(&[2, 1, 1], &[10.0, 100.0])];
+    let stacked = Model::new(MICROSOFT, "FusedMatMul", stored).with("transBatchA", Attr::Int(1));
+    stacked.gives(&[10.0, 30.0, 200.0, 400.0]);
     model("FusedGemm").with("activation", "Relu".into()).gives(&[3.0, 0.0, 6.0, 0.0]);
     model("FusedGemm").with("activation", "Gelu".into()).refuses("\"Gelu\"");
     model("FusedGemm").with("gamma", Attr::Float(1.5)).refuses("attribute \"gamma\" = 1.5");
