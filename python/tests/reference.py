@@ -82,7 +82,10 @@ def class_page(name: str, node: ast.ClassDef, thing: type) -> Iterator[str]:
         returns = f": {ast.unparse(part.returns)}" if part.returns else ""
         said = f"{part.name}{returns}" if "property" in marks else signature(part.name, part)
         yield f"```python\n{name}.{said}\n```"
-        yield from paragraphs(inspect.getdoc(inspect.getattr_static(thing, part.name)) or "")
+        member = inspect.getattr_static(thing, part.name)
+        # Before Python 3.12 a static method of native code has the text of staticmethod itself.
+        text = member.__func__ if isinstance(member, staticmethod) else member
+        yield from paragraphs(inspect.getdoc(text) or "")
 
 
 def module_page(module: ModuleType, sources: list[Path]) -> Iterator[str]:
