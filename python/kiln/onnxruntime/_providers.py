@@ -7,6 +7,29 @@ from collections.abc import Sequence
 from typing import Any
 
 
+def pairs_of(providers: Any, provider_options: Any) -> list[tuple[str, dict[Any, Any]]]:
+    """The name and the options of each provider. Raises :class:`ValueError` for lists of another form.
+
+    >>> pairs_of(["A"], [{"device": 1}])
+    [('A', {'device': 1})]
+    """
+    if providers is None:
+        return []
+    if not isinstance(providers, Sequence):
+        raise ValueError("'providers' should be a sequence.")
+    if provider_options is None:
+        pairs = [provider if isinstance(provider, tuple) else (provider, {}) for provider in providers]
+    else:
+        if not isinstance(provider_options, Sequence):
+            raise ValueError("'provider_options' should be a sequence.")
+        if len(providers) != len(provider_options):
+            raise ValueError("'providers' and 'provider_options' should be the same length if both are given.")
+        pairs = list(zip(providers, provider_options, strict=True))
+    if any(len(pair) != 2 or not isinstance(pair[0], str) or not isinstance(pair[1], dict) for pair in pairs):
+        raise ValueError("'providers' values must be either strings or (string, dict) tuples.")
+    return pairs
+
+
 def check_and_normalize_provider_args(
     providers: Any, provider_options: Any, available_provider_names: Sequence[str]
 ) -> tuple[list[str], list[dict[str, str]]]:
@@ -19,23 +42,8 @@ def check_and_normalize_provider_args(
     >>> check_and_normalize_provider_args([("A", {"device": 1}), "B"], None, ["A", "B"])
     (['A', 'B'], [{'device': '1'}, {}])
     """
-    if providers is None:
-        return [], []
-    if not isinstance(providers, Sequence):
-        raise ValueError("'providers' should be a sequence.")
-    if provider_options is None:
-        pairs = [provider if isinstance(provider, tuple) else (provider, {}) for provider in providers]
-    else:
-        if not isinstance(provider_options, Sequence):
-            raise ValueError("'provider_options' should be a sequence.")
-        if len(providers) != len(provider_options):
-            raise ValueError("'providers' and 'provider_options' should be the same length if both are given.")
-        pairs = list(zip(providers, provider_options, strict=True))
     named: dict[str, dict[str, str]] = {}
-    for pair in pairs:
-        if len(pair) != 2 or not isinstance(pair[0], str) or not isinstance(pair[1], dict):
-            raise ValueError("'providers' values must be either strings or (string, dict) tuples.")
-        name, options = pair
+    for name, options in pairs_of(providers, provider_options):
         if name not in available_provider_names:
             listed = ", ".join(available_provider_names)
             warnings.warn(

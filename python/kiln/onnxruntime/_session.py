@@ -21,6 +21,7 @@ from kiln.onnxruntime._errors import InvalidArgument, of_code, translated
 from kiln.onnxruntime._log import LOGGER, once
 from kiln.onnxruntime._options import RunOptions, SessionOptions
 from kiln.onnxruntime._process import get_available_providers
+from kiln.onnxruntime._providers import pairs_of
 from kiln.onnxruntime._types import element_name
 from kiln.onnxruntime._values import IOBinding, OrtDevice, OrtMemoryInfo, OrtValue, OrtValueVector, as_texts
 from kiln.onnxruntime._writing import Apart, replacing, written
@@ -108,7 +109,7 @@ class InferenceSession(Session):
         self._model_path = None if isinstance(path_or_bytes, bytes) else os.fspath(path_or_bytes)
         self._began = time.time_ns()
         self._real: Any = None
-        self._check_providers(providers, provider_options)
+        self._checked(providers, provider_options)
         external = self._options.__dict__["_external_data"] or None
         try:
             self._session = kiln.Session(
@@ -180,25 +181,23 @@ class InferenceSession(Session):
         provider_options: Sequence[dict[Any, Any]] | None = None,
     ) -> None:
         """Warns of providers that are not available. A name that is none of a provider is refused."""
-        self._check_providers(providers, provider_options)
-        for provider in providers or []:
-            name = provider if isinstance(provider, str) else provider[0]
+        for name in self._checked(providers, provider_options):
             if not name.endswith("ExecutionProvider"):
                 raise RuntimeError(f"Unknown Provider Type: {name}")
 
-    def _check_providers(
+    def _checked(
         self,
         providers: Sequence[str | tuple[str, dict[Any, Any]]] | None,
         provider_options: Sequence[dict[Any, Any]] | None,
-    ) -> None:
-        """Warns of providers that are not available, as onnxruntime falls back to the processor."""
-        if provider_options is not None and providers is not None and len(provider_options) != len(providers):
-            raise ValueError("'providers' and 'provider_options' should be the same length if both are given.")
-        for provider in providers or []:
-            name = provider if isinstance(provider, str) else provider[0]
+    ) -> list[str]:
+        """The names of the providers. Those that are not available are warned of, as onnxruntime falls back to the
+        processor."""
+        names = [name for name, _ in pairs_of(providers, provider_options)]
+        for name in names:
             if name not in get_available_providers():
                 text = f"Specified provider '{name}' is not in available provider names: {get_available_providers()}"
                 once(text, level=logging.WARNING)
+        return names
 
     def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
         """For each input, the memory that it lies in."""

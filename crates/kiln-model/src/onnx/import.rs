@@ -330,6 +330,14 @@ fn import_node(
             Refusal::Attribute(name) => ModelError::Malformed { place, reason: format!("attribute {name} is missing") },
         });
     }
+    renew(&mut node);
+    scope.graph.nodes.push(node);
+    Ok(())
+}
+
+/// Writes forms of older operator sets and exporters as the rows of the table know them.
+fn renew(node: &mut NodeDesc) {
+    let version = node.version;
     if node.is("PRelu") && version < 7 {
         // Before version 7 its slopes were one a channel, and operands did not broadcast as in numpy: another operator.
         (node.domain, node.op) = ("kiln".to_owned(), "ChannelPRelu".to_owned());
@@ -342,8 +350,6 @@ fn import_node(
         // Before version 14 a node was in training if it had outputs for the moments of the batch.
         node.attrs.insert("training_mode".to_owned(), Attr::Int(1));
     }
-    scope.graph.nodes.push(node);
-    Ok(())
 }
 
 /// Gives the node its bodies. The free names of all bodies become inputs of the node and of each body.

@@ -158,30 +158,26 @@ fn make(cx: &LoadCx<'_>, roles: Roles, plain: Option<Box<dyn Node>>) -> Result<B
         let added = if attributes.flag("sum_second") { Added::First } else { Added::Second };
         (added, ["sum_low", "sum_high"].map(|name| attributes.float(name)))
     });
-    let zero = cx.graph.constant_input(cx.node, roles.weights_zero);
-    let zero_is_known = zero.is_some() || cx.node.input(roles.weights_zero).is_none();
-    let centred = zero_is_known && zero_points(zero).is_ok_and(|zeros| zeros.iter().all(|&zero| zero == 0));
+    let constants: Vec<Option<&Tensor>> =
+        (0..cx.node.inputs.len()).map(|at| cx.graph.constant_input(cx.node, at)).collect();
+    let is_known = |role: usize| cx.node.input(role).is_none() || constants[role].is_some();
+    let zero = optional(&constants, roles.weights_zero);
+    let centred =
+        is_known(roles.weights_zero) && zero_points(zero).is_ok_and(|zeros| zeros.iter().all(|&zero| zero == 0));
     let family = "quantized";
     let (known, kept, fixed) = (None, false, None);
     let mut node = ByteProduct { family, roles, kind, low, high, plus, centred, known, kept, fixed, plain };
-    if let Some(tensor) = cx.graph.constant_input(cx.node, roles.weights).filter(|_| zero_is_known) {
+    let factors_are_known = [roles.x_scale, roles.weights_scale, roles.y_scale, roles.bias].into_iter().all(is_known);
+    if let Some(tensor) = optional(&constants, roles.weights).filter(|_| is_known(roles.weights_zero)) {
         // Weights that cannot be packed are refused, or left to the loops, when shapes are known.
         node.known = node.pack(tensor, zero, cx.packing).ok().map(|packed| (packed, tensor.spec().clone()));
-        let constants: Vec<Option<&Tensor>> =
-            (0..cx.node.inputs.len()).map(|at| cx.graph.constant_input(cx.node, at)).collect();
-        let parameters =
-            [roles.x_scale, roles.x_zero, roles.weights_scale, roles.bias, roles.y_scale, roles.y_zero].into_iter();
-        let are_known = parameters.into_iter().all(|role| cx.node.input(role).is_none() || constants[role].is_some());
+        let are_known = factors_are_known && is_known(roles.x_zero) && is_known(roles.y_zero);
         let fits = || are_known && node.parameters_fit(&constants).unwrap_or(false);
         node.kept = node.known.is_some() && (node.plain.is_none() || fits());
     }
-    let constant = |role: usize| cx.node.input(role).is_none() || cx.graph.constant_input(cx.node, role).is_some();
-    let parameters = [roles.x_scale, roles.weights_scale, roles.y_scale, roles.bias];
-    if roles.x_scale != ABSENT && parameters.into_iter().all(constant) {
-        let inputs: Vec<Option<&Tensor>> =
-            (0..cx.node.inputs.len()).map(|at| cx.graph.constant_input(cx.node, at)).collect();
+    if roles.x_scale != ABSENT && factors_are_known {
         // Parameters that make no factors are refused, or left to the loops, when shapes are known.
-        node.fixed = Factors::read(&roles, &inputs).ok();
+        node.fixed = Factors::read(&roles, &constants).ok();
     }
     Ok(Box::new(node))
 }
