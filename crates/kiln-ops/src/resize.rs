@@ -281,8 +281,8 @@ impl Node for Resize {
                 let mut pace = Pace::default();
                 for value in mixed {
                     pace.step(1);
-                    // Cut off, as ONNX's reference and ONNX Runtime do.
-                    *value = value.trunc();
+                    // ONNX's reference and ONNX Runtime cut off; what is filtered on the way down ONNX Runtime rounds.
+                    *value = if self.antialias { value.round_ties_even() } else { value.trunc() };
                 }
                 Ok(())
             })?;
@@ -371,12 +371,16 @@ mod tests {
     }
 
     #[test]
-    fn any_elements_are_picked_and_integers_are_mixed_and_cut_off() {
+    fn any_elements_are_picked_and_integers_are_mixed_and_cut_off_or_filtered_and_rounded() {
         let words = Trial::new("Resize").input(&[2], &[7i64, -9]).absent().input(&[1], &[1.5f32]);
         // The middle is between both, and a half prefers the lower.
         words.gives(&[3], &[7i64, 7, -9]);
         let mixed = Trial::new("Resize").text("mode", "linear").input(&[2], &[0u8, 10]).absent().input(&[1], &[2f32]);
         mixed.gives(&[4], &[0u8, 2, 7, 10]);
+        let filtered =
+            Trial::new("Resize").text("mode", "linear").int("antialias", 1).input(&[6], &[0u8, 0, 0, 6, 4, 4]);
+        // The middle is (0 + 3 * 0 + 3 * 6 + 4) / 8, which is 2.75.
+        filtered.absent().input(&[1], &[0.5f32]).gives(&[3], &[0u8, 3, 4]);
         let words = |mode| Trial::new("Resize").text("mode", mode).tensor(strings(&[2], &["a", "b"])).absent();
         words("nearest").input(&[1], &[2f32]).gives_strings(&[4], &["a", "a", "b", "b"]);
         words("linear").input(&[1], &[2f32]).is_refused("strings between other strings");
